@@ -1,0 +1,1 @@
+"""Columns, batches, schemas and time: what every other room speaks in."""

@@ -1,0 +1,1 @@
+"""What a query means: frozen nodes, typed expressions, windows and update patterns."""

@@ -1,0 +1,56 @@
+"""What names mean: streams, tables and Python functions known to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A base stream. `time` is the position of its time column (BIGINT or TIMESTAMP); `delay` is in time
+    units (microseconds for TIMESTAMP)."""
+
+    name: str
+    schema: Schema
+    time: int
+    delay: int = 0
+    format: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def time_type(self) -> Type:
+        return self.schema[self.time].type
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A relation: non-retroactive (updates act on later arrivals only) or retroactive."""
+
+    name: str
+    schema: Schema
+    retroactive: bool = False
+    format: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A registered Python function: deterministic; `vectorized` takes Arrow arrays and gives one back."""
+
+    name: str
+    body: Callable[..., object]
+    returns: Type
+    vectorized: bool = False
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Names are case-insensitive; keys are lower case. Streams and tables share one name space."""
+
+    streams: dict[str, Stream] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)

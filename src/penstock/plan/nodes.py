@@ -1,0 +1,280 @@
+"""The algebra: immutable nodes that refuse to be ill-formed.
+
+A node knows its inputs and its output schema, and nothing of how it is run. The binder builds
+`Scan → Window → Join → Filter → Aggregate → Filter (HAVING) → Project → Distinct → set operations`;
+rules move things about; `operators` run them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.data.schema import Field, Schema
+from penstock.data.types import Type
+from penstock.plan.catalog import Stream, Table
+from penstock.plan.expressions import Aggregation, Expression, Named
+from penstock.plan.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All rows of a base stream, in event-time order."""
+
+    stream: Stream
+    alias: str
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(Field(f.name, f.type, self.alias) for f in self.stream.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table as it is (retroactive) or as it was at a result's ts (NRR); only joins read it."""
+
+    table: Table
+    alias: str
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(Field(f.name, f.type, self.alias) for f in self.table.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """Gives each row of a stream (or of a MONOTONIC subquery) its lifetime."""
+
+    input: Node
+    window: Window
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Rows for which the predicate is true (not false, not NULL)."""
+
+    input: Node
+    predicate: Expression
+
+    def __post_init__(self) -> None:
+        if self.predicate.type not in (Type.BOOLEAN, Type.NULL):
+            raise ValueError("a predicate is BOOLEAN")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Computed columns. `alias` qualifies them when the projection is a subquery in FROM."""
+
+    input: Node
+    outputs: tuple[Named, ...]
+    alias: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            raise ValueError("a projection has at least one column")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(Field(n.name, n.expression.type, self.alias) for n in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Inner join of two or more inputs; predicates are conjuncts over the inputs' schemas side by side."""
+
+    inputs: tuple[Node, ...]
+    predicates: tuple[Expression, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) < 2:
+            raise ValueError("a join has at least two inputs")
+
+    @property
+    def schema(self) -> Schema:
+        return tuple(f for node in self.inputs for f in node.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class AntiJoin:
+    """Left rows without a live right row that satisfies every predicate (NOT EXISTS, LEFT ANTI JOIN)."""
+
+    left: Node
+    right: Node
+    predicates: tuple[Expression, ...] = ()
+    """Over left's schema followed by right's."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """One row per value (NULLs are equal here)."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Merge-union: UNION ALL of two or more inputs of equal types. (UNION is Distinct of it.)"""
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        same_types("UNION", self.inputs)
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect:
+    """INTERSECT, or min(v1, v2) copies with `all`."""
+
+    left: Node
+    right: Node
+    all: bool = False
+
+    def __post_init__(self) -> None:
+        same_types("INTERSECT", self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Except:
+    """EXCEPT, or the max(v1 - v2, 0) youngest left copies with `all` (the papers' negation, Eq. 1)."""
+
+    left: Node
+    right: Node
+    all: bool = False
+
+    def __post_init__(self) -> None:
+        same_types("EXCEPT", self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """GROUP BY: the keys, then the aggregates. No keys: one row, always there."""
+
+    input: Node
+    keys: tuple[Named, ...]
+    aggregations: tuple[Aggregation, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Field(k.name, k.expression.type) for k in self.keys)
+        return keys + tuple(Field(str(a), a.type) for a in self.aggregations)
+
+
+class StreamKind(Enum):
+    ISTREAM = "ISTREAM"
+    DSTREAM = "DSTREAM"
+    RSTREAM = "RSTREAM"
+
+
+@dataclass(frozen=True, slots=True)
+class ToStream:
+    """ISTREAM (what came), DSTREAM (what went), RSTREAM (all of it whenever it changes) of a relation."""
+
+    input: Node
+    kind: StreamKind
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+Node = (
+    Scan | Relation | Windowed | Filter | Project | Join | AntiJoin | Distinct
+    | Union | Intersect | Except | Aggregate | ToStream
+)  # fmt: skip
+
+
+def same_types(what: str, inputs: tuple[Node, ...]) -> None:
+    """Set operations work on columns of equal types; the binder has cast them by now."""
+    first = [f.type for f in inputs[0].schema]
+    if len(inputs) < 2 or any([f.type for f in node.schema] != first for node in inputs[1:]):
+        raise ValueError(f"{what} takes inputs with the same column types")
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """`RANK level CRITERIA (criteria)`: bound over the FROM inputs' schemas side by side."""
+
+    level: int
+    criteria: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A standing query: its plan and its P-CQL clauses (`lifespan` in time units)."""
+
+    root: Node
+    text: str
+    lifespan: int | None = None
+    ranks: tuple[Rank, ...] = ()
