@@ -1,0 +1,158 @@
+"""Columns and batches: what flows on every edge.
+
+A `Column` is a NumPy array with an optional validity mask. It may be *lazy*: a base array and row
+numbers into it, gathered once, when somebody asks. So a join's result is row ids until it leaves, and
+a column nobody reads is never copied.
+
+A `Batch` is a set of changes in event-time order: `ts` (when it becomes true), `exp` (when it stops
+being true as far as is known), `sign` (None: all are '+'), the columns, and room for `rank` and
+`lineage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+Rows = NDArray[np.int64] | NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+
+class Column:
+    """Values and validity (None: nothing is NULL); values under NULL are unspecified."""
+
+    __slots__ = ("_base", "_rows", "_valid", "_values")
+
+    def __init__(self, values: Array, valid: Mask | None = None) -> None:
+        self._values: Array | None = values
+        self._valid = valid
+        self._base: Column | None = None
+        self._rows: Rows | None = None
+
+    @classmethod
+    def lazy(cls, values: Array, valid: Mask | None, rows: Rows) -> Column:
+        """`values[rows]`, gathered when first asked for."""
+        column = cls(values, valid)
+        column._base = Column(values, valid)
+        column._values = None
+        column._valid = None
+        column._rows = rows
+        return column
+
+    def _gather(self) -> None:
+        base, rows = self._base, self._rows
+        assert base is not None and rows is not None
+        self._values = base.values.take(rows)
+        valid = base.valid
+        self._valid = None if valid is None else valid.take(rows)
+        self._base = self._rows = None
+
+    @property
+    def values(self) -> Array:
+        if self._values is None:
+            self._gather()
+        return self._values  # type: ignore[return-value]
+
+    @property
+    def valid(self) -> Mask | None:
+        if self._values is None:
+            self._gather()
+        return self._valid
+
+    def __len__(self) -> int:
+        return len(self._rows) if self._rows is not None else len(self.values)
+
+    def take(self, rows: Rows, memo: dict[int, Rows] | None = None) -> Column:
+        """The column at these rows, still lazy; `memo` shares composed row numbers between columns."""
+        if self._rows is None:
+            return Column.lazy(self.values, self._valid, rows)
+        inner = self._rows
+        composed = None if memo is None else memo.get(id(inner))
+        if composed is None:
+            composed = inner.take(rows)
+            if memo is not None:
+                memo[id(inner)] = composed
+        assert self._base is not None
+        return Column.lazy(self._base.values, self._base.valid, composed)
+
+    def slice(self, start: int, stop: int) -> Column:
+        """Rows [start, stop): a view."""
+        if self._rows is not None and self._base is not None:
+            return Column.lazy(self._base.values, self._base.valid, self._rows[start:stop])
+        valid = self._valid
+        return Column(self.values[start:stop], None if valid is None else valid[start:stop])
+
+
+def concat(columns: Sequence[Column]) -> Column:
+    """One column after the other."""
+    if len(columns) == 1:
+        return columns[0]
+    values = np.concatenate([c.values for c in columns])
+    if all(c.valid is None for c in columns):
+        return Column(values)
+    masks = [np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in columns]
+    return Column(values, np.concatenate(masks))
+
+
+class Batch:
+    """Changes of one edge in event-time order."""
+
+    __slots__ = ("columns", "exp", "lineage", "rank", "sign", "ts")
+
+    def __init__(
+        self,
+        ts: Ints,
+        exp: Ints,
+        columns: tuple[Column, ...],
+        sign: NDArray[np.int8] | None = None,
+        rank: NDArray[np.int8] | None = None,
+        lineage: Array | None = None,
+    ) -> None:
+        self.ts = ts
+        self.exp = exp
+        self.columns = columns
+        self.sign = sign
+        self.rank = rank
+        self.lineage = lineage
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def with_columns(self, columns: tuple[Column, ...]) -> Batch:
+        return Batch(self.ts, self.exp, columns, self.sign, self.rank, self.lineage)
+
+    def take(self, rows: Rows) -> Batch:
+        """The changes at these positions, in this order."""
+        memo: dict[int, Rows] = {}
+        return Batch(
+            self.ts.take(rows),
+            self.exp.take(rows),
+            tuple(c.take(rows, memo) for c in self.columns),
+            None if self.sign is None else self.sign.take(rows),
+            None if self.rank is None else self.rank.take(rows),
+            None if self.lineage is None else self.lineage[rows],
+        )
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Changes [start, stop): a view."""
+        if start == 0 and stop == len(self):
+            return self
+        return Batch(
+            self.ts[start:stop],
+            self.exp[start:stop],
+            tuple(c.slice(start, stop) for c in self.columns),
+            None if self.sign is None else self.sign[start:stop],
+            None if self.rank is None else self.rank[start:stop],
+            None if self.lineage is None else self.lineage[start:stop],
+        )
+
+
+def gather(columns: Sequence[Column], rows: Rows) -> tuple[Column, ...]:
+    """Several columns at the same rows."""
+    memo: dict[int, Rows] = {}
+    return tuple(c.take(rows, memo) for c in columns)
