@@ -1,0 +1,49 @@
+# Each target makes .venv when it is missing or pyproject.toml has changed. Needs Python >= 3.11, make and pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+# Two workers: the machines this must be comfortable on have two cores.
+JOBS ?= 2
+
+.PHONY: demo test check soak format clean
+
+demo: $(RUN)
+	$(BIN)/penstock demo
+
+# Kernels are compiled once, before the workers start: two workers compiling the same kernel cost twice the time.
+WARM = @if [ -f src/penstock/kernels/warm.py ]; then echo 'compiling kernels'; $(BIN)/python -m penstock.kernels.warm; fi
+test: $(DEV)
+	$(WARM)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+check: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+soak: $(DEV)
+	$(WARM)
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) -m soak $(ARGS)
+
+format: $(DEV)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV): $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(RUN)
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
