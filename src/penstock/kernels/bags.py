@@ -1,0 +1,259 @@
+"""Set operations over copies that may be taken back, and the ALL forms, which count copies.
+
+Per value and side the live copies hang in a doubly linked list sorted by exp (greatest last). Copies mostly
+arrive in exp order, so insertion from the end is O(1) on the whole. Events come in time order, ends
+first; at the end of an instant every touched value is settled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels import sets
+from penstock.kernels.jit import kernel
+
+DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL = 0, 1, 2, 3, 4
+NEVER = np.iinfo(np.int64).min
+
+
+@kernel
+def hang(s, g, exp, last, up, down):  # type: ignore[no-untyped-def]
+    """Insert a copy into its value's list; among equals the newest is last."""
+    at = last[g]
+    above = -1
+    while at >= 0 and exp[at] > exp[s]:
+        above = at
+        at = down[at]
+    down[s] = at
+    up[s] = above
+    if at >= 0:
+        up[at] = s
+    if above >= 0:
+        down[above] = s
+    else:
+        last[g] = s
+
+
+@kernel
+def unhang(s, g, last, up, down):  # type: ignore[no-untyped-def]
+    """Take a copy out of its value's list."""
+    if down[s] >= 0:
+        up[down[s]] = up[s]
+    if up[s] >= 0:
+        down[up[s]] = down[s]
+    else:
+        last[g] = down[s]
+
+
+@kernel
+def set_step(  # type: ignore[no-untyped-def]
+    mode, times, slots, sides, signs,
+    l_gid, l_exp, l_last, l_up, l_down,
+    r_gid, r_exp, r_last, r_up, r_down,
+    left, right, shown, stamp, touched,
+    out_time, out_exp, out_gid, out_sign,
+):  # fmt: skip
+    """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists."""
+    n = 0
+    m = 0
+    for i in range(times.shape[0]):
+        t = times[i]
+        s = slots[i]
+        if sides[i] == 0:
+            g = l_gid[s]
+            if signs[i] > 0:
+                hang(s, g, l_exp, l_last, l_up, l_down)
+            else:
+                unhang(s, g, l_last, l_up, l_down)
+            left[g] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
+        else:
+            g = r_gid[s]
+            if signs[i] > 0:
+                hang(s, g, r_exp, r_last, r_up, r_down)
+            else:
+                unhang(s, g, r_last, r_up, r_down)
+            right[g] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
+        if stamp[g] != t:
+            stamp[g] = t
+            touched[m] = g
+            m += 1
+        if i + 1 == times.shape[0] or times[i + 1] != t:
+            for k in range(m):
+                n = sets.settle(
+                    mode, touched[k], t, left, right, shown, out_time, out_exp, out_gid, out_sign, n
+                )
+                stamp[touched[k]] = NEVER
+            m = 0
+    return n
+
+
+@kernel
+def except_all(  # type: ignore[no-untyped-def]
+    times, slots, sides, signs,
+    l_gid, l_exp, l_last, l_up, l_down, r_gid,
+    lefts, rights, lowest, shown, on, plus, stamp, touched,
+    out_time, out_exp, out_gid, out_sign,
+):  # fmt: skip
+    """The max(v1 - v2, 0) copies with the greatest exp are shown: the top of each value's list.
+
+    lowest[g] = the shown copy with the least exp (-1: none), shown[g] = how many, on[s] = shown or not,
+    plus[s] = where this instant's '+' of a copy stands, so that a '-' in the same instant takes it out
+    (out_sign 0).
+    """
+    n = 0
+    m = 0
+    for i in range(times.shape[0]):
+        t = times[i]
+        s = slots[i]
+        if sides[i] == 0:
+            g = l_gid[s]
+            if signs[i] > 0:
+                hang(s, g, l_exp, l_last, l_up, l_down)
+                lefts[g] += 1
+                on[s] = False
+                plus[s] = -1
+                if lowest[g] >= 0 and down_is_on(s, l_down, on):
+                    on[s] = True
+                    shown[g] += 1
+                    plus[s] = n
+                    out_time[n] = t
+                    out_exp[n] = l_exp[s]
+                    out_gid[n] = g
+                    out_sign[n] = 1
+                    n += 1
+            else:
+                if on[s]:
+                    if l_exp[s] > t:
+                        out_time[n] = t
+                        out_exp[n] = l_exp[s]
+                        out_gid[n] = g
+                        out_sign[n] = -1
+                        n += 1
+                    if lowest[g] == s:
+                        lowest[g] = l_up[s]
+                    shown[g] -= 1
+                    on[s] = False
+                unhang(s, g, l_last, l_up, l_down)
+                lefts[g] -= 1
+        else:
+            g = r_gid[s]
+            rights[g] += signs[i]
+        if stamp[g] != t:
+            stamp[g] = t
+            touched[m] = g
+            m += 1
+        if i + 1 == times.shape[0] or times[i + 1] != t:
+            for k in range(m):
+                g = touched[k]
+                stamp[g] = NEVER
+                due = max(lefts[g] - rights[g], 0)
+                while shown[g] > due:
+                    s = lowest[g]
+                    if plus[s] >= 0:
+                        out_sign[plus[s]] = 0
+                        plus[s] = -1
+                    else:
+                        out_time[n] = t
+                        out_exp[n] = l_exp[s]
+                        out_gid[n] = g
+                        out_sign[n] = -1
+                        n += 1
+                    on[s] = False
+                    lowest[g] = l_up[s]
+                    shown[g] -= 1
+                while shown[g] < due:
+                    s = l_last[g] if lowest[g] < 0 else l_down[lowest[g]]
+                    out_time[n] = t
+                    out_exp[n] = l_exp[s]
+                    out_gid[n] = g
+                    out_sign[n] = 1
+                    n += 1
+                    on[s] = True
+                    lowest[g] = s
+                    shown[g] += 1
+            for k in range(i, -1, -1):
+                if times[k] != t:
+                    break
+                if sides[k] == 0:
+                    plus[slots[k]] = -1
+            m = 0
+    return n
+
+
+@kernel
+def down_is_on(s, down, on):  # type: ignore[no-untyped-def]
+    """Whether a copy landed inside the shown part: the copy below it is shown."""
+    return down[s] >= 0 and on[down[s]]
+
+
+@kernel
+def intersect_all(  # type: ignore[no-untyped-def]
+    times, slots, sides, signs,
+    l_gid, l_exp, l_last, l_up, l_down, l_mate,
+    r_gid, r_exp, r_last, r_up, r_down, r_mate,
+    stamp, touched, out_time, out_exp, out_gid, out_sign,
+):  # fmt: skip
+    """min(v1, v2) pairs: copies without a mate hang in the lists; at the end of an instant the greatest
+    exps of both sides are paired. A pair lives until the first of the two ends; the other is paired anew.
+    """
+    n = 0
+    m = 0
+    for i in range(times.shape[0]):
+        t = times[i]
+        s = slots[i]
+        if sides[i] == 0:
+            g = l_gid[s]
+            if signs[i] > 0:
+                l_mate[s] = -1
+                hang(s, g, l_exp, l_last, l_up, l_down)
+            elif l_mate[s] < 0:
+                unhang(s, g, l_last, l_up, l_down)
+            else:
+                o = l_mate[s]
+                r_mate[o] = -1
+                hang(o, g, r_exp, r_last, r_up, r_down)
+                if min(l_exp[s], r_exp[o]) > t:
+                    out_time[n] = t
+                    out_exp[n] = min(l_exp[s], r_exp[o])
+                    out_gid[n] = g
+                    out_sign[n] = -1
+                    n += 1
+        else:
+            g = r_gid[s]
+            if signs[i] > 0:
+                r_mate[s] = -1
+                hang(s, g, r_exp, r_last, r_up, r_down)
+            elif r_mate[s] < 0:
+                unhang(s, g, r_last, r_up, r_down)
+            else:
+                o = r_mate[s]
+                l_mate[o] = -1
+                hang(o, g, l_exp, l_last, l_up, l_down)
+                if min(r_exp[s], l_exp[o]) > t:
+                    out_time[n] = t
+                    out_exp[n] = min(r_exp[s], l_exp[o])
+                    out_gid[n] = g
+                    out_sign[n] = -1
+                    n += 1
+        if stamp[g] != t:
+            stamp[g] = t
+            touched[m] = g
+            m += 1
+        if i + 1 == times.shape[0] or times[i + 1] != t:
+            for k in range(m):
+                g = touched[k]
+                stamp[g] = NEVER
+                while l_last[g] >= 0 and r_last[g] >= 0:
+                    a = l_last[g]
+                    b = r_last[g]
+                    unhang(a, g, l_last, l_up, l_down)
+                    unhang(b, g, r_last, r_up, r_down)
+                    l_mate[a] = b
+                    r_mate[b] = a
+                    out_time[n] = t
+                    out_exp[n] = min(l_exp[a], r_exp[b])
+                    out_gid[n] = g
+                    out_sign[n] = 1
+                    n += 1
+            m = 0
+    return n

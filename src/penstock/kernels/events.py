@@ -1,0 +1,105 @@
+"""Events of a roster: which slot starts or ends when, in time order, ends before starts.
+
+Also the small orderings every operator needs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.jit import kernel
+
+
+@kernel
+def fifo(starts, slots, queue, registers, exp, now, times, out, signs):  # type: ignore[no-untyped-def]
+    """Arrivals join the queue; what is due leaves from its front. Both in time order by nature.
+
+    `queue` is circular; registers: 0 = front, 1 = length.
+    """
+    mask = queue.shape[0] - 1
+    n = 0
+    for i in range(starts.shape[0]):
+        t = starts[i]
+        while registers[1] > 0:
+            s = queue[registers[0] & mask]
+            if exp[s] > t:
+                break
+            times[n] = exp[s]
+            out[n] = s
+            signs[n] = -1
+            n += 1
+            registers[0] += 1
+            registers[1] -= 1
+        s = slots[i]
+        queue[(registers[0] + registers[1]) & mask] = s
+        registers[1] += 1
+        times[n] = t
+        out[n] = s
+        signs[n] = 1
+        n += 1
+    while registers[1] > 0:
+        s = queue[registers[0] & mask]
+        if exp[s] > now:
+            break
+        times[n] = exp[s]
+        out[n] = s
+        signs[n] = -1
+        n += 1
+        registers[0] += 1
+        registers[1] -= 1
+    return n
+
+
+@kernel
+def merge(starts, slots, end_times, ended, times, out, signs):  # type: ignore[no-untyped-def]
+    """Merge arrivals with ends (both sorted by time), ends first."""
+    i = 0
+    j = 0
+    n = 0
+    while i < starts.shape[0] or j < ended.shape[0]:
+        if j < ended.shape[0] and (i >= starts.shape[0] or end_times[j] <= starts[i]):
+            times[n] = end_times[j]
+            out[n] = ended[j]
+            signs[n] = -1
+            j += 1
+        else:
+            times[n] = starts[i]
+            out[n] = slots[i]
+            signs[n] = 1
+            i += 1
+        n += 1
+
+
+@kernel
+def is_sorted(times):  # type: ignore[no-untyped-def]
+    for i in range(1, times.shape[0]):
+        if times[i] < times[i - 1]:
+            return False
+    return True
+
+
+@kernel
+def counting_order(keys, low, counts, out):  # type: ignore[no-untyped-def]
+    """Stable order of keys in [low, low + len(counts) - 1): O(n + range)."""
+    for i in range(keys.shape[0]):
+        counts[keys[i] - low + 1] += 1
+    for k in range(1, counts.shape[0]):
+        counts[k] += counts[k - 1]
+    for i in range(keys.shape[0]):
+        k = keys[i] - low
+        out[counts[k]] = i
+        counts[k] += 1
+
+
+def time_order(times: np.ndarray) -> np.ndarray | None:  # type: ignore[type-arg]
+    """Positions that sort `times` stably, or None if they are sorted already."""
+    n = len(times)
+    if n < 2 or is_sorted(times):
+        return None
+    low = int(times.min())
+    span = int(times.max()) - low + 1
+    if span <= 4 * n + 1024:
+        out = np.empty(n, np.int64)
+        counting_order(times, low, np.zeros(span + 1, np.int64), out)
+        return out
+    return np.argsort(times, kind="stable")

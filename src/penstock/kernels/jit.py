@@ -1,0 +1,44 @@
+"""How kernels are compiled: once per machine, cached on disk, and never silently.
+
+The first-ever use of a kernel compiles it (seconds); later processes load it from the cache
+(milliseconds). A user who waits is told what for, once, on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile lazily, cache on disk, release the GIL."""
+    compiled: F = numba.njit(cache=True, nogil=True)(function)
+    return compiled
+
+
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Says once that compiling has begun."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said:
+            self.said = True
+            print(
+                "penstock: compiling kernels for this machine (first use only, some seconds) ...",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say: the answer follows."""
+
+
+event.register("numba:compile", _Notice())

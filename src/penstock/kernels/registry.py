@@ -1,0 +1,99 @@
+"""Value → group id: a chained hash table over rows of 64-bit words, with ids given back and reused."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.hashing import mix
+from penstock.kernels.jit import kernel
+
+
+@kernel
+def bucket(words, row, mask):  # type: ignore[no-untyped-def]
+    h = mix(words[row, 0])
+    for k in range(1, words.shape[1]):
+        h = mix(h ^ np.uint64(words[row, k]))
+    return np.int64(h & np.uint64(mask))
+
+
+@kernel
+def find_or_add(words, start, gids, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
+    """Give each row of `words` its group id, from `start` on; stops where no free id is left.
+
+    registers[0] = number of free ids (a stack in `free`).
+    """
+    mask = head.shape[0] - 1
+    width = words.shape[1]
+    for i in range(start, words.shape[0]):
+        b = bucket(words, i, mask)
+        g = head[b]
+        while g >= 0:
+            same = True
+            for k in range(width):
+                if keys[g, k] != words[i, k]:
+                    same = False
+                    break
+            if same:
+                break
+            g = chain[g]
+        if g < 0:
+            if registers[0] == 0:
+                return i
+            registers[0] -= 1
+            g = free[registers[0]]
+            for k in range(width):
+                keys[g, k] = words[i, k]
+            chain[g] = head[b]
+            head[b] = g
+        gids[i] = g
+    return words.shape[0]
+
+
+@kernel
+def find(words, gids, head, chain, keys):  # type: ignore[no-untyped-def]
+    """Give each row its group id, or -1 where the value is unknown."""
+    mask = head.shape[0] - 1
+    width = words.shape[1]
+    for i in range(words.shape[0]):
+        g = head[bucket(words, i, mask)]
+        while g >= 0:
+            same = True
+            for k in range(width):
+                if keys[g, k] != words[i, k]:
+                    same = False
+                    break
+            if same:
+                break
+            g = chain[g]
+        gids[i] = g
+
+
+@kernel
+def release(gids, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
+    """Forget these values; their ids may be given to others."""
+    mask = head.shape[0] - 1
+    for i in range(gids.shape[0]):
+        g = gids[i]
+        b = bucket(keys, g, mask)
+        at = head[b]
+        if at == g:
+            head[b] = chain[g]
+        else:
+            while chain[at] != g:
+                at = chain[at]
+            chain[at] = chain[g]
+        chain[g] = -2
+        free[registers[0]] = g
+        registers[0] += 1
+
+
+@kernel
+def rehash(head, chain, keys, size):  # type: ignore[no-untyped-def]
+    """Link all ids below `size` that are in use (chain != -2) into a fresh table."""
+    mask = head.shape[0] - 1
+    head[:] = -1
+    for g in range(size):
+        if chain[g] != -2:
+            b = bucket(keys, g, mask)
+            chain[g] = head[b]
+            head[b] = g

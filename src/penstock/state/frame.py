@@ -1,0 +1,56 @@
+"""Payload columns addressed by slot: written once, gathered when a result leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Column, Mask, Rows
+from penstock.data.types import Type
+from penstock.state.arena import Arena
+
+
+class Frame:
+    """Columns of given types with room for `capacity` slots; validity is kept only once a NULL was seen."""
+
+    def __init__(self, arena: Arena, name: str, types: Sequence[Type]) -> None:
+        self._arena = arena
+        self._name = name
+        self.types = tuple(types)
+        self.capacity = 0
+        self.values = [arena.array(f"{name}.{i}", t.dtype, 0) for i, t in enumerate(types)]
+        self.valid: list[Mask | None] = [None] * len(self.values)
+
+    def fit(self, capacity: int) -> None:
+        """Room for slots below `capacity`; what is there stays."""
+        if capacity <= self.capacity:
+            return
+        for i in range(len(self.values)):
+            self.values[i] = self._arena.grow(f"{self._name}.{i}", capacity)
+            if self.valid[i] is not None:
+                self.valid[i] = self._arena.grow(f"{self._name}.{i}?", capacity, True)
+        self.capacity = capacity
+
+    def put(self, where: Rows | slice, columns: Sequence[Column]) -> None:
+        """Write rows at these slots."""
+        for i, column in enumerate(columns):
+            self.values[i][where] = column.values
+            valid = column.valid
+            mask = self.valid[i]
+            if valid is not None and mask is None and not valid.all():
+                mask = self._arena.array(f"{self._name}.{i}?", np.bool_, self.capacity, True)
+                self.valid[i] = mask
+            if mask is not None:
+                mask[where] = True if valid is None else valid
+
+    def shift(self, start: int, stop: int) -> None:
+        """Move slots [start, stop) to the front."""
+        for array in (*self.values, *(m for m in self.valid if m is not None)):
+            array[: stop - start] = array[start:stop]
+
+    def at(self, rows: Rows) -> tuple[Column, ...]:
+        """The columns at these slots, lazily: read them before the slots are written again."""
+        return tuple(
+            Column.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True)
+        )

@@ -1,0 +1,228 @@
+"""The live rows of an edge, and when each of them ends.
+
+The structure follows the edge's update pattern (Golab & Özsu 2005, §5.3.2):
+
+MONOTONIC, WEAKEST   rows end in the order they came: a queue
+WEAK                 rows end when announced, in any order: a calendar
+STRICT               rows may also be taken back: a calendar, and a number for each (values, exp)
+
+Slots are stable while a row lives and are reused afterwards. `step` gives the events of a step (a slot
+starts, a slot ends) in time order, ends first; `finish` frees what has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.batch import Batch, Column, Ints
+from penstock.data.types import Type
+from penstock.errors import StateError
+from penstock.kernels import events as event_kernels
+from penstock.kernels import retract as retract_kernels
+from penstock.plan.pattern import Pattern
+from penstock.state import words
+from penstock.state.arena import Arena, Slab
+from penstock.state.calendar import Calendar
+from penstock.state.frame import Frame
+from penstock.state.registry import Registry
+
+Slots = NDArray[np.int32]
+Signs = NDArray[np.int8]
+
+
+class Events(NamedTuple):
+    """Slots that start (+1) and end (-1), in time order, ends first within an instant."""
+
+    times: Ints
+    slots: Slots
+    signs: Signs
+    started: Slots
+    """Slots that start in this step, in time order; row k of the batch's '+' rows sits at started[k]."""
+    ended: Slots
+
+
+_NO_SLOTS = np.empty(0, np.int32)
+
+
+class Roster:
+    """Rows alive on one edge. `types` are the payload columns to keep (may be none)."""
+
+    def __init__(self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern) -> None:
+        self.pattern = pattern
+        self.frame = Frame(arena, f"{name}.row", types)
+        self.slab = Slab(
+            arena, name, ts=(np.int64, 0), exp=(np.int64, 0), end=(np.int64, 0), free=(np.int32, 0)
+        )
+        self._arena = arena
+        self._name = name
+        self._free = 0
+        self._ended: Slots = _NO_SLOTS
+        self.capacity = 0
+        self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
+        if self._fifo:
+            self._queue = arena.array(f"{name}.queue", np.int32, 64)
+            self._registers = arena.array(f"{name}.ends", np.int64, 2, 0)
+        else:
+            self._calendar = Calendar(arena, f"{name}.ends")
+        if pattern is Pattern.STRICT:
+            self._rows = Registry(arena, f"{name}.rows", words.width(types) + 1)
+            self._stacks = Slab(arena, f"{name}.stacks", top=(np.int32, -1))
+            self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
+
+    def __len__(self) -> int:
+        return self.capacity - self._free - len(self._ended)
+
+    def step(self, batch: Batch, now: int) -> Events:
+        """Take a batch of changes and let time pass until `now` (inclusive)."""
+        if self._fifo:
+            return self._step_fifo(batch, now)
+        if batch.sign is None:
+            slots = self._admit(batch)
+            starts = batch.ts
+            retracted, at = _NO_SLOTS, np.empty(0, np.int64)
+            self._calendar.put(slots, batch.exp, now)
+            if self.pattern is Pattern.STRICT and len(batch):
+                self._match(batch, slots)
+        else:
+            plus = np.flatnonzero(batch.sign > 0)
+            arrivals = batch.take(plus)
+            slots = self._admit(arrivals)
+            starts = arrivals.ts
+            self._calendar.put(slots, arrivals.exp, now)
+            all_slots = np.empty(len(batch), np.int32)
+            all_slots[plus] = slots
+            self._match(batch, all_slots)
+            minus = batch.sign < 0
+            retracted, at = all_slots[minus], batch.ts[minus]
+        natural = self._calendar.drain(now)
+        return self._events(starts, slots, retracted, at, natural)
+
+    def finish(self) -> None:
+        """Free the slots that ended in the last step."""
+        ended = self._ended
+        if not len(ended):
+            return
+        if self.pattern is Pattern.STRICT:
+            gids = np.unique(self._unders["gid"][ended])
+            gone = self._stacks["top"][gids] < 0
+            self._rows.release(gids[gone])
+        self.slab["free"][self._free : self._free + len(ended)] = ended
+        self._free += len(ended)
+        self._ended = _NO_SLOTS
+
+    def _step_fifo(self, batch: Batch, now: int) -> Events:
+        slots = self._admit(batch)
+        n = len(batch)
+        live = int(self._registers[1])
+        room = n + live + n
+        if live + n > len(self._queue):
+            self._widen_queue(live + n)
+        due = self._count_due(now, live)
+        times = np.empty(min(room, n + due + n), np.int64)
+        out = np.empty(len(times), np.int32)
+        signs = np.empty(len(times), np.int8)
+        count = event_kernels.fifo(
+            batch.ts, slots, self._queue, self._registers, self.slab["exp"], now, times, out, signs
+        )
+        times, out, signs = times[:count], out[:count], signs[:count]
+        self._ended = out[signs < 0]
+        return Events(times, out, signs, slots, self._ended)
+
+    def _count_due(self, now: int, live: int) -> int:
+        """An upper bound on how many queued rows end by `now` (exp does not fall along the queue)."""
+        low, high = 0, live
+        front, mask = int(self._registers[0]), len(self._queue) - 1
+        exp = self.slab["exp"]
+        while low < high:
+            middle = (low + high) // 2
+            if exp[self._queue[(front + middle) & mask]] <= now:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _widen_queue(self, at_least: int) -> None:
+        old = self._queue
+        size = len(old)
+        front, live = int(self._registers[0]), int(self._registers[1])
+        order = old[(front + np.arange(live)) & (size - 1)]
+        while size < at_least:
+            size *= 2
+        self._queue = self._arena.array(f"{self._name}.queue", np.int32, size)
+        self._queue[:live] = order
+        self._registers[0] = 0
+
+    def _admit(self, batch: Batch) -> Slots:
+        """Give each row a slot and write it there."""
+        n = len(batch)
+        if n == 0:
+            return _NO_SLOTS
+        if n > self._free:
+            self._grow(n)
+        self._free -= n
+        slots: Slots = self.slab["free"][self._free : self._free + n][::-1].copy()
+        slab = self.slab
+        slab["ts"][slots] = batch.ts
+        slab["exp"][slots] = batch.exp
+        slab["end"][slots] = batch.exp
+        self.frame.put(slots, batch.columns[: len(self.frame.types)])
+        return slots
+
+    def _grow(self, wanted: int) -> None:
+        old = self.capacity
+        new = max(64, 2 * old)
+        while new - old + self._free < wanted:
+            new *= 2
+        self.slab.fit(new)
+        self.frame.fit(new)
+        if not self._fifo:
+            self._calendar.fit(new)
+        if self.pattern is Pattern.STRICT:
+            self._unders.fit(new)
+        self.slab["free"][self._free : self._free + new - old] = np.arange(new - 1, old - 1, -1)
+        self._free += new - old
+        self.capacity = new
+
+    def _match(self, batch: Batch, slots: Slots) -> None:
+        """Number the rows by (values, exp); let each '-' end a row with the same number."""
+        n = len(batch)
+        types = self.frame.types
+        table = np.empty((n, words.width(types) + 1), np.int64)
+        table[:, :-1] = words.rows(batch.columns, types, n)
+        table[:, -1] = batch.exp
+        gids = self._rows.ids(table)
+        self._stacks.fit(self._rows.capacity)
+        sign = np.ones(n, np.int8) if batch.sign is None else batch.sign
+        calendar = self._calendar
+        done = retract_kernels.match(
+            batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"],
+            self.slab["end"], calendar.head, calendar.forth, calendar.back, calendar.registers,
+        )  # fmt: skip
+        if done < n:
+            raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
+        self._unders["gid"][slots] = gids
+
+    def _events(
+        self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots
+    ) -> Events:
+        if self.pattern is Pattern.STRICT and len(natural):
+            # All copies of such a row end together, so its stack is simply emptied.
+            self._stacks["top"][self._unders["gid"][natural]] = -1
+        ended: Slots = np.concatenate([retracted, natural]) if len(natural) else retracted
+        end_times = self.slab["end"][ended] if len(ended) else at
+        order = event_kernels.time_order(end_times)
+        if order is not None:
+            ended, end_times = ended[order], end_times[order]
+        self._ended = ended
+        n = len(starts) + len(ended)
+        times, out, signs = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
+        event_kernels.merge(starts, slots, end_times, ended, times, out, signs)
+        return Events(times, out, signs, slots, ended)
+
+    def columns(self, slots: Slots) -> tuple[Column, ...]:
+        """Payload at these slots."""
+        return self.frame.at(slots)
