@@ -1,0 +1,106 @@
+"""One run of one program over one case: seconds spent inside it, and a checksum of what it gave.
+
+Only pushing and taking changes is timed; making the input batches and summing the output is not.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.surfaces.benches.cases import Case
+from penstock.surfaces.benches.changes import Checksum
+from penstock.surfaces.benches.workload import Workload
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run took and gave."""
+
+    seconds: float = 0.0
+    checksum: Checksum = field(default_factory=Checksum)
+    state_bytes: int | None = None
+
+
+def hand_written(case: Case, work: Workload) -> Run:
+    """The limit: one compiled loop that knows its query."""
+    run, program = Run(), case.program(work)
+    for step in work.steps():
+        began = time.perf_counter()
+        tables = program(step)
+        run.seconds += time.perf_counter() - began
+        for table in tables:
+            run.checksum.add(table)
+    return run
+
+
+def open_session(case: Case, work: Workload) -> tuple[Any, Any]:
+    """A session with the case's streams and its query."""
+    import penstock
+
+    session = penstock.connect()
+    session.execute(work.ddl())
+    return session, session.query(case.text(), name="bench")
+
+
+def engine(case: Case, work: Workload) -> Run:
+    """Penstock through its public interface, changes taken after every push of all streams."""
+    run = Run()
+    session, query = open_session(case, work)
+    for step in work.steps():
+        batches = {name: rows.arrow() for name, rows in step.items()}
+        began = time.perf_counter()
+        for name, batch in batches.items():
+            session.push(name, batch)
+        changes = query.changes()
+        run.seconds += time.perf_counter() - began
+        run.checksum.add(changes)
+    began = time.perf_counter()
+    session.advance(work.last)
+    changes = query.changes()
+    run.seconds += time.perf_counter() - began
+    run.checksum.add(changes)
+    size = getattr(session, "size_bytes", None)
+    run.state_bytes = size() if callable(size) else size
+    return run
+
+
+class DataFusion:
+    """DataFusion's unbounded plan over ordered CSV files: the one way its SQL declares an endless, ordered input.
+
+    The query selects the case's columns only, without `__op`, `__ts` and `__exp`, which is less to write.
+    """
+
+    def __init__(self, case: Case, work: Workload) -> None:
+        import datafusion
+        import pyarrow as pa
+        import pyarrow.csv
+
+        self.text = (case.elsewhere or "").format(w=case.window, last=case.window - 1)
+        self.version: str = datafusion.__version__
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
+        config = datafusion.SessionConfig().with_target_partitions(1)
+        self.context = datafusion.SessionContext(config)
+        for name, events in work.streams.items():
+            path = Path(self._folder.name) / f"{name}.csv"
+            options = pyarrow.csv.WriteOptions(include_header=False)
+            pyarrow.csv.write_csv(pa.Table.from_batches([events.arrow()]), path, options)
+            self.context.sql(
+                f"CREATE UNBOUNDED EXTERNAL TABLE {name} (ts BIGINT NOT NULL, x INT, y INT) STORED AS CSV"
+                f" WITH ORDER (ts ASC) LOCATION '{path}' OPTIONS ('format.has_header' 'false')"
+            )
+
+    def plan(self) -> str:
+        return str(self.context.sql(self.text).execution_plan())
+
+    def run(self) -> tuple[float, int]:
+        """Seconds and rows."""
+        began = time.perf_counter()
+        rows = sum(b.to_pyarrow().num_rows for b in self.context.sql(self.text).execute_stream())
+        return time.perf_counter() - began, rows
+
+    def close(self) -> None:
+        self._folder.cleanup()
