@@ -7,9 +7,12 @@ of range or free read as the empty string, because values under NULL may be anyt
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from penstock.kernels.jit import kernel
 
 CODES, BYTES, FREE = 0, 1, 2
 """Places in `meta`: codes ever given, bytes used, codes on the free stack."""
@@ -26,8 +29,8 @@ _R32 = np.uint64(32)
 _R29 = np.uint64(29)
 
 
-@njit(cache=True, nogil=True)
-def hash_bytes(source: Bytes, low: int, high: int, seed: Hashes) -> np.uint64:
+@kernel
+def hash_bytes(source: Bytes, low: int, high: int, seed: Hashes) -> Any:
     """64 bits of the bytes [low, high). The multipliers are secret per process, so that no fixed set of
     strings collides everywhere; the table compares bytes, so a collision costs time and nothing else."""
     h = seed[0] ^ (np.uint64(high - low) * seed[1])
@@ -52,12 +55,12 @@ def hash_bytes(source: Bytes, low: int, high: int, seed: Hashes) -> np.uint64:
     return h
 
 
-@njit(cache=True, nogil=True)
-def _place(table: Codes, hashed: np.uint64) -> int:
+@kernel
+def _place(table: Codes, hashed: Any) -> Any:
     return np.int64(hashed & np.uint64(len(table) - 1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern(
     source: Bytes,
     lows: Places,
@@ -127,7 +130,7 @@ def intern(
     return len(lows)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild(table: Codes, size: Sizes, hashes: Hashes, count: int) -> None:
     """Enters every live code into an empty table."""
     mask = len(table) - 1
@@ -139,7 +142,7 @@ def rebuild(table: Codes, size: Sizes, hashes: Hashes, count: int) -> None:
             table[place] = code
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep(marks: Flags, data: Bytes, start: Places, size: Sizes, free: Codes, meta: Places) -> int:
     """Frees unmarked codes and closes the gaps in `data`; live codes keep their number.
 
@@ -171,14 +174,14 @@ def sweep(marks: Flags, data: Bytes, start: Places, size: Sizes, free: Codes, me
     return freed
 
 
-@njit(cache=True, nogil=True)
-def _length(code: int, size: Sizes) -> int:
+@kernel
+def _length(code: Any, size: Sizes) -> Any:
     if code < 0 or code >= len(size) or size[code] < 0:
         return 0
     return size[code]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def offsets_of(codes: Codes, valid: Flags, size: Sizes) -> Places:
     """Where each string begins when they are laid end to end, and where the last ends."""
     out = np.empty(len(codes) + 1, np.int64)
@@ -192,7 +195,7 @@ def offsets_of(codes: Codes, valid: Flags, size: Sizes) -> Places:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(codes: Codes, offsets: Places, data: Bytes, start: Places) -> Bytes:
     """The strings laid end to end."""
     out = np.empty(offsets[-1], np.uint8)
@@ -206,8 +209,8 @@ def gather(codes: Codes, offsets: Places, data: Bytes, start: Places) -> Bytes:
     return out
 
 
-@njit(cache=True, nogil=True)
-def order_of(a: int, b: int, data: Bytes, start: Places, size: Sizes) -> int:
+@kernel
+def order_of(a: Any, b: Any, data: Bytes, start: Places, size: Sizes) -> Any:
     """−1, 0 or 1: binary order of UTF-8, which is the order of code points."""
     if a == b:
         return 0
@@ -221,7 +224,7 @@ def order_of(a: int, b: int, data: Bytes, start: Places, size: Sizes) -> int:
     return (m > n) - (m < n)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compare(left: Codes, right: Codes, data: Bytes, start: Places, size: Sizes) -> NDArray[np.int8]:
     """Row by row; a side of length 1 stands beside every row of the other."""
     n = max(len(left), len(right)) if len(left) and len(right) else 0
@@ -234,7 +237,7 @@ def compare(left: Codes, right: Codes, data: Bytes, start: Places, size: Sizes) 
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert_places(codes: Codes, new: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
     """Where each of the sorted `new` codes goes among the sorted `codes`."""
     out = np.empty(len(new), np.int64)
@@ -252,7 +255,7 @@ def insert_places(codes: Codes, new: Codes, data: Bytes, start: Places, size: Si
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _matches(data: Bytes, at: int, part: int, length: int) -> bool:
     for j in range(length):
         if data[at + j] != data[part + j]:
@@ -260,7 +263,7 @@ def _matches(data: Bytes, at: int, part: int, length: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search(mode: int, texts: Codes, parts: Codes, data: Bytes, start: Places, size: Sizes) -> Flags:
     """Row by row: does the text start with (0), end with (1) or contain (2) the part? Byte matches are
     character matches, because UTF-8 is self-synchronising."""
@@ -291,7 +294,7 @@ def search(mode: int, texts: Codes, parts: Codes, data: Bytes, start: Places, si
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def characters(codes: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
     """Code points per string: bytes that do not continue one."""
     out = np.empty(len(codes), np.int64)
@@ -306,7 +309,7 @@ def characters(codes: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cut(
     codes: Codes,
     begins: Places,
