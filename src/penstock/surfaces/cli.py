@@ -1,0 +1,190 @@
+"""The command line. Commands live in `commands/`, one file each, imported when they are called.
+
+Exit status: 0 done, 1 the input is wrong or a claim does not hold, 2 bad usage. Errors go to standard error,
+one line first.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.errors import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Standing SQL queries over streams.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+_USAGE_ERROR = typer.BadParameter.__base__
+"""Click's UsageError, wherever this version of typer keeps it."""
+
+Script = Annotated[
+    Path, typer.Argument(help="A file of SQL statements.", exists=True, dir_okay=False, readable=True)
+]
+
+
+class ChangesFormat(StrEnum):
+    """How `run` prints changes."""
+
+    jsonl = "jsonl"
+    table = "table"
+
+
+class ExplainFormat(StrEnum):
+    """How `explain` prints plans."""
+
+    text = "text"
+    json = "json"
+    dot = "dot"
+
+
+class BenchName(StrEnum):
+    """The benchmarks there are."""
+
+    window_join = "window-join"
+    three_way = "three-way"
+    distinct_except = "distinct-except"
+    sliding_aggregate = "sliding-aggregate"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Standing SQL queries over streams."""
+
+
+@app.command()
+def run(
+    script: Script,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="STREAM=FILE",
+            help="Rows of a stream: .csv (with a header), .parquet or .jsonl. "
+            "Streams without one come from standard input as JSON lines.",
+        ),
+    ] = None,
+    output: Annotated[
+        ChangesFormat | None,
+        typer.Option("--format", help="How changes are printed; a table on a terminal, else JSON lines."),
+    ] = None,
+    spark: Annotated[str | None, typer.Option(metavar="MASTER", hidden=True)] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", hidden=True)] = None,
+) -> None:
+    """Run every CREATE QUERY of a script over its streams and print the changes."""
+    if spark is not None or checkpoint is not None:
+        raise typer.BadParameter(
+            "running on Spark is not part of this version; leave out --spark and --checkpoint"
+        )
+    from penstock.surfaces.commands import run as command
+
+    command.run(script, inputs or [], None if output is None else output.value)
+
+
+@app.command("dry-run")
+def dry_run(script: Script) -> None:
+    """Parse, bind and plan a script without running it."""
+    from penstock.surfaces.commands import plans
+
+    plans.dry_run(script)
+
+
+@app.command()
+def explain(
+    script: Script,
+    query: Annotated[str | None, typer.Option(help="Only this query; otherwise the whole flow.")] = None,
+    output: Annotated[ExplainFormat, typer.Option("--format", help="What to print.")] = ExplainFormat.text,
+) -> None:
+    """Show the plans of a script's queries: every edge with its update pattern and why."""
+    from penstock.surfaces.commands import plans
+
+    plans.explain(script, query, output.value)
+
+
+@app.command()
+def demo() -> None:
+    """Watch two network links with standing queries, on data made here; ends by itself."""
+    from penstock.surfaces.commands import demo as command
+
+    raise typer.Exit(command.demo())
+
+
+@app.command()
+def bench(
+    name: Annotated[BenchName, typer.Argument(help="Which benchmark.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A quarter of the data and fewer repetitions.")
+    ] = False,
+    datafusion: Annotated[bool, typer.Option(help="Compare with DataFusion too, if it is installed.")] = True,
+) -> None:
+    """Measure the engine against hand-written programs and DataFusion, in one run on one core."""
+    from penstock.surfaces.commands import bench as command
+
+    raise typer.Exit(command.bench(name.value, as_json=as_json, quick=quick, datafusion=datafusion))
+
+
+@app.command(hidden=True)
+def figure(
+    name: Annotated[str, typer.Argument()],
+    quick: Annotated[bool, typer.Option("--quick")] = False,  # noqa: ARG001  # accepted, so that the answer is ours
+    out: Annotated[str | None, typer.Option()] = None,  # noqa: ARG001
+) -> None:
+    """Reproduce a paper's figure."""
+    raise typer.BadParameter(f"there is no figure {name!r}: this version has none")
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    try:
+        status = app(standalone_mode=False)
+    except PenstockError as error:
+        status = _fail(str(error), 1)
+    except OSError as error:
+        status = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+    except KeyboardInterrupt:
+        status = 0
+    except Exception as error:
+        if isinstance(error, typer.Abort):
+            status = _fail("aborted", 1)
+        elif _USAGE_ERROR is not None and isinstance(error, _USAGE_ERROR):
+            status = _usage(error)
+        else:
+            raise
+    sys.exit(status or 0)
+
+
+def _fail(message: str, status: int) -> int:
+    typer.echo(f"error: {message}", err=True)
+    return status
+
+
+def _usage(error: Exception) -> int:
+    """One line first, then how the command is called."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    _fail(message, 2)
+    if context is not None:
+        typer.echo(context.get_usage(), err=True)
+    return 2

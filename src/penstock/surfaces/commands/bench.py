@@ -1,0 +1,44 @@
+"""`penstock bench`: a benchmark, its progress on standard error, its verdict on standard output."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
+    """Run and report; 1 if the claim does not hold."""
+    from penstock.surfaces.benches.report import bench as measure
+
+    progress = Console(stderr=True)
+    if datafusion and importlib.util.find_spec("datafusion") is None:
+        progress.print("DataFusion is not installed (pip install 'penstock\\[bench]'): not compared with")
+        datafusion = False
+    with progress.status(name) as status:
+        result = measure(name, quick=quick, datafusion=datafusion, tell=status.update)
+    _show(result)
+    if as_json:
+        typer.echo(json.dumps(result))
+    return 0 if result["holds"] else 1
+
+
+def _show(result: dict[str, Any]) -> None:
+    console = Console()
+    for case, numbers in result["measured"].items():
+        table = Table("", "", title=case, show_header=False, title_justify="left")
+        reference = result["reference"][case]
+        for key, value in (*numbers.items(), *reference.items()):
+            if key != "points":
+                table.add_row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+        for key, point in numbers.get("points", {}).items():
+            mark = "" if point["holds"] else "  ✗"
+            table.add_row(key, f"{point['value']:.3g} {point['unit']} (limit {point['limit']:g}){mark}")
+        console.print(table)
+    for reason in result["why_not"]:
+        console.print(f"✗ {reason}")
+    console.print("holds" if result["holds"] else "does not hold")
