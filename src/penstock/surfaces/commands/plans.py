@@ -82,7 +82,9 @@ def _detail(node: Any) -> str:
         value = getattr(node, attribute, None)
         if value is not None:
             return str(getattr(value, "name", value))
-    parts = getattr(node, "predicates", None) or getattr(node, "outputs", None) or getattr(node, "keys", ())
+    parts: Any = (
+        getattr(node, "predicates", None) or getattr(node, "outputs", None) or getattr(node, "keys", ())
+    )
     return ", ".join(str(getattr(p, "expression", p)) for p in parts)
 
 
