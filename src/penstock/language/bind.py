@@ -1,0 +1,236 @@
+"""From a statement as written to a statement as meant; the catalog is read, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.data.schema import Field, Schema
+from penstock.data.types import Type
+from penstock.errors import BindError, ParseError, PlanError
+from penstock.language.amounts import duration, positive, time_units, type_named
+from penstock.language.dialect import parse
+from penstock.language.inputs import Binding, Known
+from penstock.language.place import Source, Span
+from penstock.language.scope import Scope, near
+from penstock.language.select import SelectBinder, bind_query, visible
+from penstock.language.statements import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    DropQuery,
+    DropStream,
+    DropTable,
+    Explain,
+    Select,
+    Statement,
+)
+from penstock.language.syntax import (
+    AlterSyntax,
+    Amount,
+    ColumnSyntax,
+    CreateQuerySyntax,
+    CreateStreamSyntax,
+    CreateTableSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    Name,
+    Parsed,
+    QuerySyntax,
+    RankSyntax,
+    SelectStatementSyntax,
+    SelectSyntax,
+    Standing,
+    ToStreamSyntax,
+    WithSyntax,
+)
+from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.nodes import Query, Rank
+
+
+def bind(parsed: Parsed, catalog: Catalog) -> Statement:
+    """The typed statement. Raises BindError, PlanError or ParseError, always with a place."""
+    binder = _BINDERS[type(parsed.syntax)]
+    try:
+        return binder(parsed.syntax, parsed.source, catalog)
+    except RecursionError:
+        raise _too_deep(parsed) from None
+
+
+def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
+    """ALTER QUERY with its criteria bound over the FROM of the query whose text is given."""
+    syntax = parsed.syntax
+    assert isinstance(syntax, AlterSyntax)
+    if syntax.ranks is None:
+        return _alter(syntax, parsed.source, catalog)
+    target = parse(query_text)[0]
+    assert isinstance(target.syntax, SelectStatementSyntax | CreateQuerySyntax | ExplainSyntax)
+    try:
+        standing = target.syntax.query
+        scope = _rank_scope(standing, Binding(target.source, catalog, standing.tail.window))
+        if scope is None:
+            span = syntax.ranks[0].span
+            raise parsed.source.error(PlanError, "RANK needs a query that is one SELECT", span)
+        ranks = _ranks(syntax.ranks, scope, Binding(parsed.source, catalog))
+    except RecursionError:
+        raise _too_deep(parsed) from None
+    return AlterQuery(syntax.name.text, None, ranks)
+
+
+def _too_deep(parsed: Parsed) -> ParseError:
+    start = parsed.source.text.find(parsed.text)
+    span = Span(max(start, 0), max(start, 0) + 1)
+    hint = "give the inner parts names with WITH"
+    return parsed.source.error(ParseError, "the statement is nested too deeply", span, hint)
+
+
+# -- queries ---------------------------------------------------------------------------------------------
+
+
+def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
+    tail = standing.tail
+    binding = Binding(source, catalog, tail.window)
+    body = standing.body
+    if isinstance(body, ToStreamSyntax):
+        body = ToStreamSyntax(body.kind, body.query, type(tail)(), body.span)
+    root = bind_query(body, binding, {})
+    if binding.time is None:
+        hint = "a table alone has nothing to wait for; name a stream in FROM"
+        raise source.error(PlanError, "the query reads no stream", body.span, hint)
+    if tail.window is not None:
+        positive(tail.window, binding.time, "the length of a window", source)
+    lifespan = None if tail.lifespan is None else _lifespan(tail.lifespan, binding.time, source)
+    ranks: tuple[Rank, ...] = ()
+    if tail.ranks:
+        scope = _rank_scope(standing, Binding(source, catalog, tail.window))
+        if scope is None:
+            hint = "criteria are read over one FROM; rank the parts, or wrap them in SELECT * FROM (...)"
+            raise source.error(PlanError, "RANK needs a query that is one SELECT", tail.ranks[0].span, hint)
+        ranks = _ranks(tail.ranks, scope, binding)
+    return Query(root, standing.text, lifespan, ranks)
+
+
+def _lifespan(amount: Amount, time: Type | None, source: Source) -> int:
+    """A unit always makes microseconds: lifespans are measured on the wall clock."""
+    if time is Type.TIMESTAMP and amount.unit is None:
+        positive(amount, time, "the lifespan", source)
+    value = duration(amount, source)
+    if value <= 0:
+        raise source.error(BindError, "the lifespan must be positive", amount.span)
+    return value
+
+
+def _rank_scope(standing: Standing, binding: Binding) -> Scope | None:
+    """What the criteria of a query can name; None if it is not one SELECT."""
+    body: QuerySyntax = standing.body
+    commons: dict[str, Known] = {}
+    while not isinstance(body, SelectSyntax):
+        if isinstance(body, WithSyntax):
+            commons = visible(body, commons, binding.source)
+        elif not isinstance(body, ToStreamSyntax):
+            return None
+        body = body.query
+    return SelectBinder(body, binding, commons).inputs().scope
+
+
+def _ranks(syntaxes: tuple[RankSyntax, ...], scope: Scope, binding: Binding) -> tuple[Rank, ...]:
+    source = binding.source
+    ranks: list[Rank] = []
+    for syntax in syntaxes:
+        level = syntax.level.value
+        if not 1 <= level <= 127:
+            raise source.error(BindError, "ranks go from 1 (best) to 127", syntax.level.span)
+        if any(rank.level == level for rank in ranks):
+            raise source.error(BindError, f"RANK {level} is given twice", syntax.level.span)
+        ranks.append(Rank(level, binding.scalars(scope, "CRITERIA").predicate(syntax.criteria)))
+    return tuple(sorted(ranks, key=lambda rank: rank.level))
+
+
+# -- statements ------------------------------------------------------------------------------------------
+
+
+def _create_stream(syntax: CreateStreamSyntax, source: Source, catalog: Catalog) -> Statement:
+    schema = _schema(syntax.name, syntax.columns, source, catalog)
+    names = [field.name.lower() for field in schema]
+    if syntax.time.key not in names:
+        hint = near(syntax.time.text, [field.name for field in schema], "the columns")
+        raise source.error(BindError, f"no column {syntax.time.text}", syntax.time.span, hint)
+    time = names.index(syntax.time.key)
+    kind = schema[time].type
+    if kind not in (Type.BIGINT, Type.TIMESTAMP):
+        raise source.error(
+            BindError,
+            f"the time column {syntax.time.text} is {kind}",
+            syntax.time.span,
+            "time is BIGINT (plain units) or TIMESTAMP",
+        )
+    delay = time_units(syntax.delay, kind, "the delay", source)
+    if delay < 0:
+        raise source.error(BindError, "the delay cannot be negative", syntax.delay.span)
+    storage = syntax.storage
+    return CreateStream(Stream(syntax.name.text, schema, time, delay, storage.format, storage.options))
+
+
+def _create_table(syntax: CreateTableSyntax, source: Source, catalog: Catalog) -> Statement:
+    schema = _schema(syntax.name, syntax.columns, source, catalog)
+    storage = syntax.storage
+    return CreateTable(Table(syntax.name.text, schema, syntax.retroactive, storage.format, storage.options))
+
+
+def _schema(name: Name, columns: tuple[ColumnSyntax, ...], source: Source, catalog: Catalog) -> Schema:
+    for kind, taken in (("stream", catalog.streams), ("table", catalog.tables)):
+        if name.key in taken:
+            raise source.error(BindError, f"there is already a {kind} {name.text}", name.span, "choose another name")
+    if name.text.startswith("__"):
+        raise source.error(BindError, f"{name.text} begins with __", name.span, "such names are the engine's")
+    fields: dict[str, Field] = {}
+    for column in columns:
+        if column.name.key in fields:
+            raise source.error(BindError, f"column {column.name.text} stands twice", column.name.span)
+        if column.name.text.startswith("__"):
+            hint = "such names are the engine's"
+            raise source.error(BindError, f"column {column.name.text} begins with __", column.name.span, hint)
+        fields[column.name.key] = Field(column.name.text, type_named(column.type, source))
+    return tuple(fields.values())
+
+
+def _create_query(syntax: CreateQuerySyntax, source: Source, catalog: Catalog) -> Statement:
+    return CreateQuery(syntax.name.text, _standing(syntax.query, source, catalog))
+
+
+def _drop(syntax: DropSyntax, source: Source, catalog: Catalog) -> Statement:
+    if syntax.kind == "QUERY":
+        return DropQuery(syntax.name.text)
+    kind, taken = ("stream", catalog.streams) if syntax.kind == "STREAM" else ("table", catalog.tables)
+    if syntax.name.key not in taken:
+        hint = near(syntax.name.text, [s.name for s in taken.values()], f"the {kind}s")
+        raise source.error(BindError, f"no {kind} {syntax.name.text}", syntax.name.span, hint)
+    name = taken[syntax.name.key].name
+    return DropStream(name) if kind == "stream" else DropTable(name)
+
+
+def _explain(syntax: ExplainSyntax, source: Source, catalog: Catalog) -> Statement:
+    return Explain(_standing(syntax.query, source, catalog), syntax.analyze)
+
+
+def _select(syntax: SelectStatementSyntax, source: Source, catalog: Catalog) -> Statement:
+    return Select(_standing(syntax.query, source, catalog))
+
+
+def _alter(syntax: AlterSyntax, source: Source, catalog: Catalog) -> AlterQuery:
+    del catalog
+    if syntax.lifespan is None:
+        return AlterQuery(syntax.name.text, sets_ranks=True)
+    return AlterQuery(syntax.name.text, _lifespan(syntax.lifespan, None, source))
+
+
+_BINDERS: dict[type, Callable[[Any, Source, Catalog], Statement]] = {
+    CreateStreamSyntax: _create_stream,
+    CreateTableSyntax: _create_table,
+    CreateQuerySyntax: _create_query,
+    DropSyntax: _drop,
+    ExplainSyntax: _explain,
+    SelectStatementSyntax: _select,
+    AlterSyntax: _alter,
+}

@@ -1,0 +1,144 @@
+"""The dialect: Spark's tokens, our statements; and `parse`, which never raises anything but our errors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from penstock.errors import ParseError, PenstockError
+from penstock.language.place import Source, Span, span_of_token
+from penstock.language.scripts import Scripts
+from penstock.language.syntax import Parsed
+
+DEEPEST = 48
+"""Brackets nested deeper than this are refused: the operator ladder takes a dozen frames a level."""
+
+
+class Penstock(Spark):
+    """Spark SQL as far as words, quotes and comments go."""
+
+    IDENTIFIERS_CAN_START_WITH_DIGIT = False
+
+    class Tokenizer(Spark.Tokenizer):
+        # Since Spark 4 a doubled quote is a quote, as everywhere else.
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        # No word swallows the rest of the statement as text.
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
+        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {
+            "L": "BIGINT",
+            "S": "SMALLINT",
+            "Y": "TINYINT",
+            "D": "DOUBLE",
+            "F": "FLOAT",
+        }
+
+    Parser: Any = Scripts
+
+
+def parse(text: str) -> list[Parsed]:
+    """The statements of a script. Raises ParseError, or PlanError for SQL that no standing query has."""
+    source = Source(text)
+    tokens = _tokens(source)
+    _check_depth(tokens, source)
+    parser = Penstock().parser(error_level=ErrorLevel.IMMEDIATE)
+    return [_statement(parser, chunk, source) for chunk in _chunks(tokens)]
+
+
+def _tokens(source: Source) -> list[Token]:
+    for offset, character in enumerate(source.text):
+        if character == "\0" or "\ud800" <= character <= "\udfff":
+            raise source.error(ParseError, "the text holds a character that is not text", Span(offset, offset))
+    try:
+        return list(Penstock().tokenize(source.text))
+    except TokenError as error:
+        raise _untokenizable(error, source) from None
+    except (RecursionError, ValueError, IndexError) as error:
+        raise source.error(ParseError, f"cannot read the text: {error}", Span(0, 0)) from None
+
+
+def _untokenizable(error: TokenError, source: Source) -> ParseError:
+    """The tokenizer gives up at an opening quote or comment that nothing closes."""
+    start = _unclosed(source.text)
+    if start is None:
+        end = getattr(error, "end", None) or len(source.text)
+        return source.error(ParseError, "cannot read the text here", Span(max(end - 1, 0), end))
+    opening = source.text[start]
+    what = "comment" if opening == "/" else "quote"
+    return source.error(ParseError, f"the {what} that opens here is never closed", Span(start, start + 20))
+
+
+def _unclosed(text: str) -> int | None:
+    """Where the last quote or comment opens, if nothing closes it."""
+    at = 0
+    while at < len(text):
+        if text.startswith("--", at):
+            at = text.find("\n", at)
+            if at < 0:
+                return None
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2)
+            if end < 0:
+                return at
+            at = end + 1
+        elif text[at] in "'\"`":
+            end = _closing(text, at)
+            if end is None:
+                return at
+            at = end
+        at += 1
+    return None
+
+
+def _closing(text: str, at: int) -> int | None:
+    quote, escaped = text[at], False
+    for index in range(at + 1, len(text)):
+        if escaped:
+            escaped = False
+        elif text[index] == "\\" and quote != "`":
+            escaped = True
+        elif text[index] == quote:
+            return index
+    return None
+
+
+def _check_depth(tokens: list[Token], source: Source) -> None:
+    opening = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.L_BRACE: 1, TokenType.CASE: 1}
+    closing = {TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1, TokenType.R_BRACE: -1, TokenType.END: -1}
+    change = opening | closing
+    depth = 0
+    for token in tokens:
+        depth = max(depth + change.get(token.token_type, 0), 0)
+        if depth > DEEPEST:
+            hint = "give the inner parts names with WITH or CREATE QUERY"
+            raise source.error(ParseError, f"nested more than {DEEPEST} deep", span_of_token(token), hint)
+
+
+def _chunks(tokens: list[Token]) -> list[list[Token]]:
+    chunks: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            chunks.append([])
+        else:
+            chunks[-1].append(token)
+    return [chunk for chunk in chunks if chunk]
+
+
+def _statement(parser: Any, tokens: list[Token], source: Source) -> Parsed:
+    found: list[Any] = []
+    try:
+        parser._parse(lambda p: found.append(p.statement()), tokens, source.text)
+    except PenstockError:
+        raise
+    except RecursionError:
+        message, hint = "the statement is nested too deeply", "give the inner parts names with WITH"
+        raise source.error(ParseError, message, span_of_token(tokens[0]), hint) from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
+        # A statement our overrides let through to a corner of sqlglot that gives up in its own way.
+        message = f"cannot read the statement: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise source.error(ParseError, message, span_of_token(parser._curr or tokens[0])) from None
+    text = source.text[tokens[0].start : tokens[-1].end + 1]
+    return Parsed(found[0], text, source)

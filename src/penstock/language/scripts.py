@@ -1,0 +1,193 @@
+"""Statements: what may stand between two semicolons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot.tokens import TokenType
+
+from penstock.language.place import span_of_token
+from penstock.language.queries import Queries
+from penstock.language.syntax import (
+    AlterSyntax,
+    ColumnSyntax,
+    CreateQuerySyntax,
+    CreateStreamSyntax,
+    CreateTableSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    Name,
+    RankSyntax,
+    SelectStatementSyntax,
+    StatementSyntax,
+    Storage,
+)
+
+_STATEMENTS = "SELECT, CREATE STREAM, CREATE TABLE, CREATE QUERY, ALTER QUERY, DROP or EXPLAIN"
+
+
+class Scripts(Queries):
+    """One statement at a time; the caller has cut the script at its semicolons."""
+
+    __slots__ = ()
+
+    def statement(self) -> StatementSyntax:
+        reader = _READERS.get(self._curr.text.upper())
+        if self._curr.token_type == TokenType.IDENTIFIER:
+            reader = None
+        if reader is None and self._curr.token_type != TokenType.L_PAREN:
+            self.expected("a statement", f"statements begin with {_STATEMENTS}")
+        found = reader(self) if reader else self._bare_query()
+        if self._curr:
+            self._trailing()
+        return found
+
+    def _trailing(self) -> None:
+        token = self._curr
+        hint = ""
+        if token.text.upper() in ("LIFESPAN", "WINDOW", "RANK"):
+            hint = "a number follows this word: WINDOW 30 SECONDS, LIFESPAN 500 MILLISECONDS, RANK 1 CRITERIA (...)"
+        elif token.token_type == TokenType.L_BRACKET:
+            hint = "a window stands directly after a stream in FROM"
+        elif token.token_type in (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING):
+            hint = "the order is FROM, WHERE, GROUP BY, HAVING, then WINDOW, LIFESPAN, RANK"
+        elif token.token_type == TokenType.SELECT:
+            hint = "statements are separated by ;"
+        self.fail(f"{token.text!r} is not expected here", span_of_token(token), hint)
+
+    def _bare_query(self) -> SelectStatementSyntax:
+        return SelectStatementSyntax(self.standing())
+
+    # -- CREATE -----------------------------------------------------------------------------------------
+
+    def _create(self) -> StatementSyntax:
+        self._advance()
+        if self.ahead("OR", "REPLACE"):
+            self.fail("OR REPLACE is not supported", hint="DROP it first")
+        if self.word("STREAM"):
+            return self._create_stream()
+        if self.word("RETROACTIVE"):
+            if not self._match(TokenType.TABLE):
+                self.expected("TABLE after RETROACTIVE")
+            return self._create_table(retroactive=True)
+        if self._match(TokenType.TABLE):
+            return self._create_table(retroactive=False)
+        if self.word("QUERY"):
+            return self._create_query()
+        if self.ahead("FUNCTION"):
+            self.fail("functions are Python", hint="s.create_function(name, fn, returns=...)")
+        hint = "a standing query is a CREATE QUERY" if self.ahead("VIEW") else ""
+        self.expected("STREAM, TABLE, RETROACTIVE TABLE or QUERY after CREATE", hint)
+
+    def _new_name(self, what: str) -> Name:
+        if self.ahead("IF", "NOT", "EXISTS"):
+            self.fail("IF NOT EXISTS is not supported", hint="creating what exists is an error that changes nothing")
+        name = self.name(what)
+        if self._curr.token_type == TokenType.DOT:
+            self.fail("names have no schema", name.span.to(self.here()), "write the bare name")
+        return name
+
+    def _create_stream(self) -> CreateStreamSyntax:
+        name = self._new_name("the name of the stream")
+        columns = self._columns()
+        storage = self._storage()
+        if not self.word("WATERMARK"):
+            self.expected("WATERMARK", "a stream says how late its rows may be: WATERMARK ts DELAY OF INTERVAL 0")
+        time = self.name("the time column")
+        if not self.word("DELAY", "OF"):
+            self.expected("DELAY OF", "WATERMARK ts DELAY OF INTERVAL 5 SECONDS")
+        delay = self.amount("the delay")
+        return CreateStreamSyntax(name, columns, storage, time, delay)
+
+    def _create_table(self, retroactive: bool) -> CreateTableSyntax:
+        name = self._new_name("the name of the table")
+        columns = self._columns()
+        storage = self._storage()
+        if self.ahead("WATERMARK"):
+            self.fail("a table has no watermark", hint="CREATE STREAM has")
+        return CreateTableSyntax(name, columns, storage, retroactive)
+
+    def _columns(self) -> tuple[ColumnSyntax, ...]:
+        self.demand(TokenType.L_PAREN, "( and the columns")
+        columns = tuple(self.listed(self._column_definition))
+        self.demand(TokenType.R_PAREN, ") or a comma")
+        return columns
+
+    def _column_definition(self) -> ColumnSyntax:
+        name = self.name("a column name")
+        first = self._curr
+        written = self.type_name()
+        return ColumnSyntax(name, Name(written.name, span_of_token(first).to(span_of_token(self._prev))))
+
+    def _storage(self) -> Storage:
+        if not self._match(TokenType.USING):
+            return Storage()
+        name = self.name("the name of a format")
+        options: tuple[tuple[str, str], ...] = ()
+        if self.word("OPTIONS"):
+            self.demand(TokenType.L_PAREN, "( after OPTIONS")
+            options = tuple(self.listed(self._option))
+            self.demand(TokenType.R_PAREN, ") or a comma")
+        return Storage(name.text, options)
+
+    def _option(self) -> tuple[str, str]:
+        """`key 'value'`, `key = 'value'`, `'key' 'value'`, `a.b.c 5`."""
+        if self._match(TokenType.STRING):
+            key = self._prev.text
+        else:
+            key = self.name("the name of an option").text
+            while self._match(TokenType.DOT):
+                key += "." + self.name("the name of an option").text
+        self._match(TokenType.EQ)
+        if not self._match_set((TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)):
+            self.expected("the value of the option, in quotes")
+        return key, self._prev.text
+
+    def _create_query(self) -> CreateQuerySyntax:
+        name = self._new_name("the name of the query")
+        self.demand(TokenType.ALIAS, "AS")
+        return CreateQuerySyntax(name, self.standing())
+
+    # -- the rest ---------------------------------------------------------------------------------------
+
+    def _drop(self) -> DropSyntax:
+        self._advance()
+        for kind in ("QUERY", "STREAM", "TABLE"):
+            if self.word(kind):
+                return DropSyntax(kind, self.name(f"the name of the {kind.lower()}"))
+        self.expected("QUERY, STREAM or TABLE after DROP")
+
+    def _explain(self) -> ExplainSyntax:
+        self._advance()
+        analyze = self.word("ANALYZE")
+        return ExplainSyntax(self.standing(), analyze)
+
+    def _alter(self) -> AlterSyntax:
+        self._advance()
+        if not self.word("QUERY"):
+            self.expected("QUERY after ALTER")
+        name = self.name("the name of the query")
+        self.demand(TokenType.SET, "SET")
+        if self.word("LIFESPAN"):
+            return AlterSyntax(name, self.amount("the lifespan"), None)
+        if not self.ahead("RANK"):
+            self.expected("LIFESPAN or RANK after SET")
+        ranks: list[RankSyntax] = []
+        while self.ahead("RANK"):
+            ranks.append(self.rank())
+            self._match(TokenType.COMMA)
+        return AlterSyntax(name, None, tuple(ranks))
+
+
+_READERS: dict[str, Callable[[Scripts], StatementSyntax]] = {
+    "SELECT": Scripts._bare_query,
+    "WITH": Scripts._bare_query,
+    "ISTREAM": Scripts._bare_query,
+    "DSTREAM": Scripts._bare_query,
+    "RSTREAM": Scripts._bare_query,
+    "VALUES": Scripts._bare_query,
+    "CREATE": Scripts._create,
+    "DROP": Scripts._drop,
+    "EXPLAIN": Scripts._explain,
+    "ALTER": Scripts._alter,
+}
