@@ -172,7 +172,8 @@ def _fold_cast(literal: Literal, target: Type) -> Literal | None:
         if target is Type.TIMESTAMP:
             return Literal(parse_timestamp(value), target)
         if target is Type.DATE:
-            return Literal(parse_date(value), target)
+            micros = parse_timestamp(value)
+            return Literal(None if micros is None else micros // 86_400_000_000, target)
     return None
 
 

@@ -1,0 +1,142 @@
+"""What a compiled expression is made of.
+
+A part runs on the columns of the input and gives values and validity (None: nothing is NULL). Constant parts give
+arrays of length 1 and let NumPy broadcast them, so `x > 5` never makes a column of fives. Values under NULL
+may be anything; no step may raise or warn because of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.data.batch import Array, Column, Mask
+from penstock.data.types import Type
+from penstock.plan.expressions import Call, Expression
+
+Pair = tuple[Array, Mask | None]
+Run = Callable[[Sequence[Column], int], Pair]
+Function = Callable[..., Array]
+Nullable = Callable[..., tuple[Array, Mask]]
+"""Gives values and a mask of rows that become NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A compiled subexpression; `constant` holds its value if it has one."""
+
+    expression: Expression
+    run: Run
+    constant: Pair | None = None
+
+    @property
+    def type(self) -> Type:
+        return self.expression.type
+
+    @property
+    def is_null(self) -> bool:
+        return self.constant is not None and self.constant[1] is not None
+
+
+Builder = Callable[[Call, Sequence[Part]], Run]
+
+
+def both(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None:
+        return right
+    return left if right is None else left & right
+
+
+def without(valid: Mask | None, bad: Mask) -> Mask | None:
+    """Validity less the bad rows; stays None while nothing is bad."""
+    if not bad.any():
+        return valid
+    return ~bad if valid is None else valid & ~bad
+
+
+def true_rows(pair: Pair) -> Mask:
+    values, valid = pair
+    return values if valid is None else values & valid
+
+
+def known_false(pair: Pair) -> Mask:
+    values, valid = pair
+    return ~values if valid is None else ~values & valid
+
+
+def fitted(values: Array, valid: Mask | None) -> Pair:
+    """Constant branches can leave a validity of length 1 beside a column of values."""
+    if valid is not None and len(valid) != len(values):
+        valid = np.broadcast_to(valid, values.shape).copy()
+    return values, valid
+
+
+def spread(array: Array, rows: int) -> Array:
+    """A constant's array of length 1 as a column of its own, for kernels that do not broadcast."""
+    return array if len(array) == rows else np.repeat(array, rows)
+
+
+def strict(parts: Sequence[Part], function: Function) -> Run:
+    """NULL if any argument is NULL; the function sees values only."""
+    if len(parts) == 1:
+        run = parts[0].run
+
+        def one(columns: Sequence[Column], rows: int) -> Pair:
+            values, valid = run(columns, rows)
+            return function(values), valid
+
+        return one
+    if len(parts) == 2:
+        first, second = parts[0].run, parts[1].run
+
+        def two(columns: Sequence[Column], rows: int) -> Pair:
+            left, left_valid = first(columns, rows)
+            right, right_valid = second(columns, rows)
+            return function(left, right), both(left_valid, right_valid)
+
+        return two
+    runs = [part.run for part in parts]
+
+    def many(columns: Sequence[Column], rows: int) -> Pair:
+        pairs = [run(columns, rows) for run in runs]
+        valid: Mask | None = None
+        for _, mask in pairs:
+            valid = both(valid, mask)
+        return function(*(values for values, _ in pairs)), valid
+
+    return many
+
+
+def partial(parts: Sequence[Part], function: Nullable) -> Run:
+    """Like `strict`, for functions that are NULL outside their domain."""
+    runs = [part.run for part in parts]
+
+    def run(columns: Sequence[Column], rows: int) -> Pair:
+        pairs = [one(columns, rows) for one in runs]
+        valid: Mask | None = None
+        for _, mask in pairs:
+            valid = both(valid, mask)
+        values, bad = function(*(values for values, _ in pairs))
+        return values, without(valid, bad)
+
+    return run
+
+
+def raises(expression: Expression) -> bool:
+    """Whether a Python function is called in it: such parts run only on the rows that ask for them."""
+    return isinstance(expression, Call) and (
+        expression.function.startswith("udf:") or any(raises(a) for a in expression.arguments)
+    )
+
+
+def only(run: Run, columns: Sequence[Column], rows: Mask) -> Pair:
+    """The part on some rows only; the others are NULL."""
+    picked = np.flatnonzero(rows)
+    values, valid = run([column.take(picked) for column in columns], len(picked))
+    all_values = np.zeros(len(rows), values.dtype)
+    all_valid = np.zeros(len(rows), np.bool_)
+    all_values[picked] = values
+    all_valid[picked] = True if valid is None else valid
+    return all_values, all_valid
