@@ -125,7 +125,7 @@ def _interval_text(micros: int) -> str:
 
 _WRITERS: dict[Type, Callable[[Array, Mask | None, Strings], Array]] = {
     Type.DOUBLE: _distinct(lambda a: [repr(v) for v in a.tolist()], np.int64),
-    Type.FLOAT: _distinct(lambda a: [str(v) for v in a], np.int32),
+    Type.FLOAT: _distinct(lambda a: [repr(float(str(v))) for v in a], np.int32),
     Type.INTERVAL: _distinct(lambda a: [_interval_text(v) for v in a.tolist()], np.int64),
 }
 

@@ -46,7 +46,7 @@ def _chain(step: Callable[[Pair, Pair], Pair]) -> Builder:
         runs = [part.run for part in parts]
 
         def run(columns: Sequence[Column], rows: int) -> Pair:
-            return fitted(*reduce(step, [one(columns, rows) for one in runs]))
+            return fitted(reduce(step, [one(columns, rows) for one in runs]), rows)
 
         def guarded(columns: Sequence[Column], rows: int) -> Pair:
             # A Python function in a later argument sees only rows the earlier ones have not decided.
@@ -58,7 +58,7 @@ def _chain(step: Callable[[Pair, Pair], Pair]) -> Builder:
                     pair = step(pair, only(one, columns, undecided))
                 else:
                     pair = step(pair, one(columns, rows))
-            return fitted(*pair)
+            return fitted(pair, rows)
 
         return guarded if any(raises(p.expression) for p in parts[1:]) else run
 
@@ -132,7 +132,7 @@ def _case(_: Call, parts: Sequence[Part]) -> Run:
         pair = last.run(columns, rows)
         for condition, branch in reversed(steps):
             pair = _choose(true_rows(condition(columns, rows)), branch(columns, rows), pair)
-        return fitted(*pair)
+        return fitted(pair, rows)
 
     def guarded(columns: Sequence[Column], rows: int) -> Pair:
         pair: Pair = (np.zeros(rows, last.type.dtype), np.zeros(rows, np.bool_))
@@ -164,7 +164,7 @@ def _coalesce(_: Call, parts: Sequence[Part]) -> Run:
             else:
                 other = one(columns, rows)
             pair = _choose(valid, (pair[0], None), other)
-        return fitted(*pair)
+        return fitted(pair, rows)
 
     return run
 
@@ -186,7 +186,7 @@ def _extreme(strings: Strings, least: bool) -> Builder:
             return np.where(chosen, right[0], left[0]), np.asarray(here | there)
 
         def run(columns: Sequence[Column], rows: int) -> Pair:
-            return fitted(*reduce(step, [one(columns, rows) for one in runs]))
+            return fitted(reduce(step, [one(columns, rows) for one in runs]), rows)
 
         return run
 

@@ -66,10 +66,13 @@ def known_false(pair: Pair) -> Mask:
     return ~values if valid is None else ~values & valid
 
 
-def fitted(values: Array, valid: Mask | None) -> Pair:
-    """Constant branches can leave a validity of length 1 beside a column of values."""
-    if valid is not None and len(valid) != len(values):
-        valid = np.broadcast_to(valid, values.shape).copy()
+def fitted(pair: Pair, rows: int) -> Pair:
+    """Where constant branches were chosen among, values or validity may still be of length 1."""
+    values, valid = pair
+    if len(values) != rows:
+        values = np.repeat(values, rows)
+    if valid is not None and len(valid) != rows:
+        valid = np.repeat(valid, rows)
     return values, valid
 
 
