@@ -1,0 +1,172 @@
+"""The command line from outside: exit statuses, what goes where, and the first line of errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).parents[2]
+needs_engine = pytest.mark.skipif(not hasattr(penstock, "connect"), reason="the session is not there")
+
+SCRIPT = """
+CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;
+CREATE STREAM b (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;
+CREATE QUERY pairs AS SELECT a.x FROM a [RANGE 10], b [RANGE 10] WHERE a.x = b.x;
+"""
+
+
+def call(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "queries.sql"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_help_lists_what_works_and_only_that() -> None:
+    done = call("--help")
+    assert done.returncode == 0
+    commands = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line.strip()]
+    assert commands == ["run", "dry-run", "explain", "demo", "bench"]
+
+
+def test_the_command_and_the_module_are_one_program() -> None:
+    installed = Path(sys.executable).with_name("penstock")
+    done = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == call("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first_line"),
+    [
+        ((), "error: Missing command."),
+        (("nope",), "error: No such command 'nope'."),
+        (("figure", "9"), "error: Invalid value: there is no figure '9': this version has none"),
+        (("run",), "error: Missing argument 'script'."),
+        (("bench", "nope"), "error: Invalid value for 'name'"),
+    ],
+)
+def test_bad_usage_is_two_and_says_so_in_its_first_line(arguments: tuple[str, ...], first_line: str) -> None:
+    done = call(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[0].startswith(first_line)
+
+
+def test_spark_is_refused_clearly(script: Path) -> None:
+    done = call("run", script, "--spark", "local[2]")
+    assert done.returncode == 2
+    assert "Spark is not part of this version" in done.stderr.splitlines()[0]
+
+
+@needs_engine
+def test_run_reads_files_and_prints_changes_as_json_lines(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ts,x\n1,7\n3,8\n")
+    (tmp_path / "b.jsonl").write_text('{"ts": 2, "x": 7}\n{"ts": 4, "x": 9}\n')
+    done = call("run", script, "-i", f"a={tmp_path / 'a.csv'}", "-i", f"b={tmp_path / 'b.jsonl'}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"__query": "pairs", "__op": "+", "__ts": 2, "__exp": 11, "x": 7}
+    ]
+
+
+@needs_engine
+def test_run_reads_parquet(script: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"x": [7], "ts": [1]}), tmp_path / "rows.parquet")
+    file = tmp_path / "rows.parquet"
+    done = call("run", script, "-i", f"a={file}", "-i", f"b={file}")
+    assert json.loads(done.stdout)["x"] == 7
+
+
+@needs_engine
+def test_run_reads_several_streams_from_standard_input(script: Path) -> None:
+    rows = '{"stream": "a", "ts": 1, "x": 7}\n{"stream": "b", "ts": 1, "x": 7}\n'
+    done = call("run", script, stdin=rows)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["__ts"] == 1
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    ("rows", "first_line"),
+    [
+        ('{"ts": 1, "x": 7}', "error: standard input, line 1: which stream?"),
+        ("{ts", "error: standard input, line 1: not JSON"),
+        ('{"stream": "a", "ts": 1, "z": 7}', "error: standard input, up to line 1: stream a has no column z"),
+        ('{"stream": "a", "ts": "x", "x": 7}', "error: standard input, up to line 1: column ts BIGINT"),
+    ],
+)
+def test_wrong_rows_are_one_and_name_the_line(script: Path, rows: str, first_line: str) -> None:
+    done = call("run", script, stdin=rows)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith(first_line)
+
+
+@needs_engine
+def test_run_needs_a_query(tmp_path: Path) -> None:
+    path = tmp_path / "empty.sql"
+    path.write_text("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;")
+    done = call("run", path)
+    assert done.returncode == 1
+    assert "no CREATE QUERY" in done.stderr
+
+
+@needs_engine
+def test_dry_run_names_the_pattern_of_every_query(script: Path) -> None:
+    done = call("dry-run", script)
+    assert (done.returncode, done.stdout) == (0, "pairs: WEAK\nok: 2 streams, 0 tables, 1 queries\n")
+
+
+@needs_engine
+def test_dry_run_shows_the_place_of_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.sql"
+    path.write_text(SCRIPT + "CREATE QUERY q AS SELECT nope FROM a [RANGE 10];\n")
+    done = call("dry-run", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    first, line, caret = done.stderr.splitlines()
+    assert first.startswith(f"error: {path}: line 5, column 26: ")
+    assert line[caret.index("^") :].startswith("nope")
+
+
+@needs_engine
+def test_explain_speaks_text_json_and_dot(script: Path) -> None:
+    assert "WEAK" in call("explain", script, "--query", "pairs").stdout
+    tree = json.loads(call("explain", script, "--format", "json").stdout)["pairs"]
+    assert tree["pattern"] == "WEAK"
+    assert tree["reason"]
+    assert call("explain", script, "--format", "dot").stdout.startswith("digraph penstock {")
+    assert call("explain", script, "--query", "nope").returncode == 1
+
+
+@needs_engine
+def test_the_example_script_runs() -> None:
+    files = ["-i", "orders=examples/orders.csv", "-i", "returns=examples/returns.jsonl"]
+    command = [sys.executable, "-m", "penstock", "run", "examples/orders.sql", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    kept = [json.loads(line) for line in done.stdout.splitlines() if '"kept"' in line]
+    assert [(c["__op"], c["__ts"], c["item"]) for c in kept] == [
+        ("+", 1, "cup"),
+        ("+", 5, "pot"),
+        ("-", 8, "cup"),
+    ]
+
+
+@needs_engine
+@pytest.mark.slow
+def test_the_demo_ends_by_itself_with_every_answer_right() -> None:
+    done = call("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "every answer equal to a recomputation" in done.stdout

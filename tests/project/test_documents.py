@@ -1,0 +1,65 @@
+"""What the documents say is true: the README's lines run, and files they name exist."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).parents[2]
+needs_engine = pytest.mark.skipif(not hasattr(penstock, "connect"), reason="the session is not there")
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+@needs_engine
+def test_the_readme_runs_and_prints_what_it_says() -> None:
+    (code,) = blocks(ROOT / "README.md", "python")
+    (output,) = blocks(ROOT / "README.md", "text")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == output
+
+
+@needs_engine
+def test_the_example_runs() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec((ROOT / "examples/two_links.py").read_text(encoding="utf-8"), {})
+    assert printed.getvalue().rstrip().endswith("[] 0")
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+)
+def test_links_and_named_files_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    named = re.findall(r"`((?:src|tests|docs|examples)/[\w/.*-]+)`", text)
+    missing = [n for n in links if not ((ROOT / document).parent / n).exists()]
+    missing += [n for n in named if not list(ROOT.glob(n.rstrip("/")))]
+    assert missing == []
+
+
+@needs_engine
+def test_every_statement_of_the_language_page_is_understood() -> None:
+    session = penstock.connect()
+    session.execute("""
+        CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0;
+        CREATE STREAM b (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0;
+    """)
+    declarations, queries = blocks(ROOT / "docs/sql.md", "sql")
+    penstock.connect().execute(declarations)
+    for i, statement in enumerate(re.sub(r"--.*", "", queries).split(";")):
+        if statement.strip():
+            assert session.query(statement, name=f"q{i}").pattern
