@@ -43,7 +43,11 @@ def type_named(name: Name, source: Source) -> Type:
     word = name.text.upper()
     found = _TYPES.get("VARCHAR" if _SIZED.fullmatch(word) else word)
     if found is None:
-        hint = "use DOUBLE or BIGINT" if word.startswith(("DECIMAL", "NUMERIC", "DEC")) else f"there are {_OFFERED}"
+        hint = (
+            "use DOUBLE or BIGINT"
+            if word.startswith(("DECIMAL", "NUMERIC", "DEC"))
+            else f"there are {_OFFERED}"
+        )
         raise source.error(BindError, f"no type {name.text}", name.span, hint)
     return found
 
@@ -81,9 +85,13 @@ def time_units(amount: Amount, time: Type, what: str, source: Source) -> int:
 
 def duration(amount: Amount, source: Source) -> int:
     """Microseconds if there is a unit, else the number as it is."""
-    value = amount.value if amount.unit is None else amount.value * unit_length(amount.unit, amount.span, source)
+    value = (
+        amount.value if amount.unit is None else amount.value * unit_length(amount.unit, amount.span, source)
+    )
     if abs(value) >= LATEST:
-        raise source.error(BindError, "the number is too large", amount.span, "it must stay below 2^61 time units")
+        raise source.error(
+            BindError, "the number is too large", amount.span, "it must stay below 2^61 time units"
+        )
     return value
 
 

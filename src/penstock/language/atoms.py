@@ -14,10 +14,9 @@ from typing import Any, ClassVar, NoReturn
 from sqlglot import exp
 from sqlglot.parser import binary_range_parser
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
 
 from penstock.errors import ParseError, PlanError
-from penstock.language.place import Source, Span, span_of, span_of_token
+from penstock.language.place import Source, Span, Token, TokenType, shortened, span_of, span_of_token
 from penstock.language.syntax import Name, QuerySyntax
 
 _RESERVED = {
@@ -43,7 +42,7 @@ _NOT_FUNCTIONS = {
 
 _STARTS_QUERY = {TokenType.SELECT, TokenType.WITH, TokenType.VALUES}
 
-_EXTRACTS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DAYOFWEEK", "DAYOFYEAR", "EPOCH"}
+_EXTRACTS = {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "DAYOFWEEK", "EPOCH"}
 
 
 class Exists(exp.Expression):
@@ -63,9 +62,9 @@ class Atoms(SparkParser):
         TokenType.STAR: exp.Mul,
     }
     UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        TokenType.PLUS: lambda self: self._signed(None),
-        TokenType.DASH: lambda self: self._signed(exp.Neg),
-        TokenType.NOT: lambda self: self._negated(),
+        TokenType.PLUS: lambda self: self.read_signed(None),
+        TokenType.DASH: lambda self: self.read_signed(exp.Neg),
+        TokenType.NOT: lambda self: self.read_negated(),
     }
     RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {
         TokenType.BETWEEN: lambda self, this: self._parse_between(this),
@@ -100,12 +99,12 @@ class Atoms(SparkParser):
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         """Sqlglot's own complaints, in our class and with our place."""
         span = span_of_token(token) if token else self.here()
-        if message.startswith("Required argument"):
+        if message.startswith("Required"):
             self.expected("an expression")
         self.fail(message, span)
 
     def expected(self, what: str, hint: str = "") -> NoReturn:
-        found = f"found {self._curr.text!r}" if self._curr else "the statement ends"
+        found = f"found {shortened(self._curr.text)!r}" if self._curr else "the statement ends"
         self.fail(f"expected {what}, but {found}", hint=hint)
 
     def demand(self, token_type: TokenType, what: str) -> Token:
@@ -122,14 +121,12 @@ class Atoms(SparkParser):
 
     def name(self, what: str) -> Name:
         """A name that must be there."""
-        if self._match(TokenType.IDENTIFIER) or self._match_set(NAMES):
-            return self._named(self._prev)
-        self.expected(what, "a reserved word can be a name in `back quotes`" if self._curr.text.isalpha() else "")
-
-    def _named(self, token: Token) -> Name:
-        if not token.text.strip():
-            self.fail("a name cannot be empty", span_of_token(token))
-        return Name(token.text, span_of_token(token))
+        if not (self._match(TokenType.IDENTIFIER) or self._match_set(NAMES)):
+            reserved = bool(self._curr) and self._curr.text.isalpha()
+            self.expected(what, "a reserved word can be a name in `back quotes`" if reserved else "")
+        if not self._prev.text.strip():
+            self.fail("a name cannot be empty", span_of_token(self._prev))
+        return Name(self._prev.text, span_of_token(self._prev))
 
     def listed(self, one: Callable[[], Any]) -> list[Any]:
         """One or more, separated by commas; a comma promises another one."""
@@ -156,16 +153,22 @@ class Atoms(SparkParser):
         """A nested query; the class that reads queries knows how."""
         raise NotImplementedError
 
+    def _spanning(self, node: exp.Expr, first: Token, last: Token) -> exp.Expr:
+        """The node, placed from the first token to the last."""
+        found = self.expression(node, first)
+        found.meta["end"] = last.end
+        return found
+
     # -- predicates -------------------------------------------------------------------------------------
 
-    def _signed(self, kind: Callable[..., exp.Expr] | None) -> exp.Expr:
+    def read_signed(self, kind: Callable[..., exp.Expr] | None) -> exp.Expr:
         sign = self._prev
         inner = self._parse_unary()
         if inner is None:
             self.expected("an expression")
         return inner if kind is None else self.expression(kind(this=inner), sign)
 
-    def _negated(self) -> exp.Expr:
+    def read_negated(self) -> exp.Expr:
         token = self._prev
         inner = self._parse_equality()
         if inner is None:
@@ -214,7 +217,9 @@ class Atoms(SparkParser):
             return found
         return self._parse_type()
 
-    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+    def _parse_type(
+        self, parse_interval: bool = True, fallback_to_identifier: bool = False
+    ) -> exp.Expr | None:
         del parse_interval, fallback_to_identifier
         atom = self._atom()
         while atom is not None and self._match(TokenType.DCOLON):
@@ -231,29 +236,32 @@ class Atoms(SparkParser):
         if self._next.token_type == TokenType.STRING and token.text.upper() in ("TIMESTAMP", "DATE"):
             return self._typed_literal()
         if token.token_type == TokenType.IDENTIFIER or token.token_type in NAMES:
-            return self._column()
+            return self.read_column()
         return None
 
     def _may_be_function(self, token: Token) -> bool:
         word = token.text.replace("_", "")
         return token.token_type not in _NOT_FUNCTIONS and word.isalnum() and not word[0].isdigit()
 
-    def _literal(self) -> exp.Expr:
+    def read_literal(self) -> exp.Expr:
         self._advance()
         token = self._prev
         literal = exp.Literal(this=token.text, is_string=token.token_type == TokenType.STRING)
         if literal.is_string and self._curr.token_type == TokenType.STRING:
             self.fail("two string literals in a row", hint="join them with ||")
+        if self._curr.start == token.end + 1 and self._curr.token_type in NAMES:
+            span = span_of_token(token).to(self.here())
+            self.fail("a literal runs into a name", span, "put a space or an operator between them")
         return self.expression(literal, token)
 
-    def _fraction(self) -> exp.Expr | None:
+    def read_fraction(self) -> exp.Expr | None:
         """`.5`: the tokenizer makes two tokens of it."""
         if self._next.token_type != TokenType.NUMBER or self._curr.end + 1 != self._next.start:
             return None
         self._advance(2)
         return self.expression(exp.Literal(this=f"0.{self._prev.text}", is_string=False), self._prev)
 
-    def _constant(self) -> exp.Expr:
+    def read_constant(self) -> exp.Expr:
         self._advance()
         token = self._prev
         if token.token_type == TokenType.NULL:
@@ -263,9 +271,9 @@ class Atoms(SparkParser):
     def _typed_literal(self) -> exp.Expr:
         """`TIMESTAMP '...'`, `DATE '...'`: a cast whose text is checked when it is bound."""
         to = self.type_name()
-        return self.expression(exp.Cast(this=self._literal(), to=to, action="literal"))
+        return self.expression(exp.Cast(this=self.read_literal(), to=to, action="literal"))
 
-    def _interval(self) -> exp.Expr:
+    def read_interval(self) -> exp.Expr:
         """`INTERVAL 5 SECONDS`, `INTERVAL '5' SECOND`, `INTERVAL '5 seconds'`."""
         token = self._curr
         self._advance()
@@ -282,7 +290,7 @@ class Atoms(SparkParser):
         if self.ahead("TO"):
             self.fail("intervals of the form x TO y are not supported", hint="write a sum of intervals")
         node = exp.Interval(this=value, unit=self.expression(exp.Var(this=unit.strip().upper()), self._prev))
-        return self.expression(node, token)
+        return self._spanning(node, token, self._prev)
 
     def type_name(self) -> exp.Expr:
         """A type as written; what it means is decided when it is bound."""
@@ -301,7 +309,7 @@ class Atoms(SparkParser):
         self.demand(TokenType.R_PAREN, ")")
         return f"({', '.join(numbers)})"
 
-    def _column(self) -> exp.Expr:
+    def read_column(self) -> exp.Expr:
         """`x`, `a.x`, `a.*`."""
         first = self._identifier()
         if not self._match(TokenType.DOT):
@@ -328,11 +336,11 @@ class Atoms(SparkParser):
             exp.Identifier(this=token.text, quoted=token.token_type == TokenType.IDENTIFIER), token
         )
 
-    def _star(self) -> exp.Expr:
+    def read_star(self) -> exp.Expr:
         self._advance()
         return self.expression(exp.Star(), self._prev)
 
-    def _parse_paren(self) -> exp.Expr:
+    def read_paren(self) -> exp.Expr:
         self._advance()
         opening = self._prev
         if self._curr.token_type in _STARTS_QUERY:
@@ -345,11 +353,9 @@ class Atoms(SparkParser):
         if self._curr.token_type == TokenType.COMMA:
             self.fail("a list of values in parentheses is not an expression", hint="compare column by column")
         closing = self.demand(TokenType.R_PAREN, ")")
-        node = self.expression(exp.Paren(this=inner), opening)
-        node.meta["end"] = closing.end
-        return node
+        return self._spanning(exp.Paren(this=inner), opening, closing)
 
-    def _parse_case(self) -> exp.Expr:
+    def read_case(self) -> exp.Expr:
         self._advance()
         token = self._prev
         subject = None if self._curr.token_type == TokenType.WHEN else self.scalar()
@@ -362,9 +368,7 @@ class Atoms(SparkParser):
             self.expected("WHEN")
         default = self.scalar() if self._match(TokenType.ELSE) else None
         closing = self.demand(TokenType.END, "WHEN, ELSE or END")
-        node = self.expression(exp.Case(this=subject, ifs=branches, default=default), token)
-        node.meta["end"] = closing.end
-        return node
+        return self._spanning(exp.Case(this=subject, ifs=branches, default=default), token, closing)
 
     # -- calls ------------------------------------------------------------------------------------------
 
@@ -375,7 +379,7 @@ class Atoms(SparkParser):
         special = _SPECIAL.get(token.text.upper()) if token.token_type != TokenType.IDENTIFIER else None
         node = special(self, token) if special else self._plain_call(token)
         closing = self.demand(TokenType.R_PAREN, ") or a comma")
-        node.meta.update(line=token.line, col=token.col, start=token.start, end=closing.end)
+        node = self._spanning(node, token, closing)
         self._refuse_window_function(token)
         return node
 
@@ -402,20 +406,18 @@ class Atoms(SparkParser):
                 "give the stream a window, such as a [RANGE 100], and aggregate over it",
             )
         if self._curr.token_type == TokenType.FILTER and self._next.token_type == TokenType.L_PAREN:
-            self.refuse(
-                "FILTER is not supported", span, "write SUM(CASE WHEN condition THEN x END) instead"
-            )
+            self.refuse("FILTER is not supported", span, "write SUM(CASE WHEN condition THEN x END) instead")
         if self.ahead("WITHIN", "GROUP"):
             self.refuse("WITHIN GROUP is not supported", span, "aggregates here do not depend on order")
 
-    def _cast(self, token: Token) -> exp.Expr:
+    def read_cast(self, token: Token) -> exp.Expr:
         inner = self.scalar()
         if not self._match(TokenType.ALIAS):
             self.expected("AS and a type in CAST")
         safe = token.text.upper() != "CAST"
         return self.expression((exp.TryCast if safe else exp.Cast)(this=inner, to=self.type_name()))
 
-    def _extract(self, token: Token) -> exp.Expr:
+    def read_extract(self, token: Token) -> exp.Expr:
         del token
         part = self._curr
         self._advance()
@@ -427,7 +429,7 @@ class Atoms(SparkParser):
             self.expected("FROM in EXTRACT")
         return self.anonymous(part.text, [self.scalar()])
 
-    def _substring(self, token: Token) -> exp.Expr:
+    def read_substring(self, token: Token) -> exp.Expr:
         arguments = self.listed(self.scalar)
         if len(arguments) == 1 and self._match(TokenType.FROM):
             arguments.append(self.scalar())
@@ -435,7 +437,7 @@ class Atoms(SparkParser):
                 arguments.append(self.scalar())
         return self.anonymous(token.text, arguments)
 
-    def _trim(self, token: Token) -> exp.Expr:
+    def read_trim(self, token: Token) -> exp.Expr:
         """`TRIM(x)`, `TRIM(LEADING FROM x)`, `TRIM(BOTH 'c' FROM x)`."""
         side = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(self._curr.text.upper())
         if side is None or self._next.token_type in (TokenType.R_PAREN, TokenType.COMMA):
@@ -446,7 +448,7 @@ class Atoms(SparkParser):
         inner = self.scalar()
         return self.anonymous(side, [inner] if characters is None else [inner, characters])
 
-    def _position(self, token: Token) -> exp.Expr:
+    def read_position(self, token: Token) -> exp.Expr:
         first = self.operand()
         if not self._match(TokenType.IN):
             arguments = [first]
@@ -455,37 +457,35 @@ class Atoms(SparkParser):
             return self.anonymous(token.text, arguments)
         return self.anonymous(token.text, [first, self.scalar()])
 
-    def _exists(self) -> exp.Expr | None:
+    def read_exists(self) -> exp.Expr | None:
         if self._next.token_type != TokenType.L_PAREN:
             return None
         token = self._curr
         self._advance(2)
-        node = self.expression(Exists(this=self.query()), token)
-        closing = self.demand(TokenType.R_PAREN, ")")
-        node.meta["end"] = closing.end
-        return node
+        query = self.query()
+        return self._spanning(Exists(this=query), token, self.demand(TokenType.R_PAREN, ")"))
 
 
 _SPECIAL: dict[str, Callable[[Atoms, Token], exp.Expr]] = {
-    "CAST": Atoms._cast,
-    "TRY_CAST": Atoms._cast,
-    "EXTRACT": Atoms._extract,
-    "SUBSTRING": Atoms._substring,
-    "SUBSTR": Atoms._substring,
-    "TRIM": Atoms._trim,
-    "POSITION": Atoms._position,
+    "CAST": Atoms.read_cast,
+    "TRY_CAST": Atoms.read_cast,
+    "EXTRACT": Atoms.read_extract,
+    "SUBSTRING": Atoms.read_substring,
+    "SUBSTR": Atoms.read_substring,
+    "TRIM": Atoms.read_trim,
+    "POSITION": Atoms.read_position,
 }
 
 _ATOMS: dict[TokenType, Callable[[Atoms], exp.Expr | None]] = {
-    TokenType.NUMBER: Atoms._literal,
-    TokenType.STRING: Atoms._literal,
-    TokenType.DOT: Atoms._fraction,
-    TokenType.NULL: Atoms._constant,
-    TokenType.TRUE: Atoms._constant,
-    TokenType.FALSE: Atoms._constant,
-    TokenType.INTERVAL: Atoms._interval,
-    TokenType.STAR: Atoms._star,
-    TokenType.L_PAREN: Atoms._parse_paren,
-    TokenType.CASE: Atoms._parse_case,
-    TokenType.EXISTS: Atoms._exists,
+    TokenType.NUMBER: Atoms.read_literal,
+    TokenType.STRING: Atoms.read_literal,
+    TokenType.DOT: Atoms.read_fraction,
+    TokenType.NULL: Atoms.read_constant,
+    TokenType.TRUE: Atoms.read_constant,
+    TokenType.FALSE: Atoms.read_constant,
+    TokenType.INTERVAL: Atoms.read_interval,
+    TokenType.STAR: Atoms.read_star,
+    TokenType.L_PAREN: Atoms.read_paren,
+    TokenType.CASE: Atoms.read_case,
+    TokenType.EXISTS: Atoms.read_exists,
 }

@@ -181,7 +181,9 @@ def _create_table(syntax: CreateTableSyntax, source: Source, catalog: Catalog) -
 def _schema(name: Name, columns: tuple[ColumnSyntax, ...], source: Source, catalog: Catalog) -> Schema:
     for kind, taken in (("stream", catalog.streams), ("table", catalog.tables)):
         if name.key in taken:
-            raise source.error(BindError, f"there is already a {kind} {name.text}", name.span, "choose another name")
+            raise source.error(
+                BindError, f"there is already a {kind} {name.text}", name.span, "choose another name"
+            )
     if name.text.startswith("__"):
         raise source.error(BindError, f"{name.text} begins with __", name.span, "such names are the engine's")
     fields: dict[str, Field] = {}

@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
-from sqlglot.tokens import Token, TokenType
 
 from penstock.errors import ParseError, PenstockError
-from penstock.language.place import Source, Span, span_of_token
+from penstock.language.place import Source, Span, Token, TokenType, span_of_token
 from penstock.language.scripts import Scripts
 from penstock.language.syntax import Parsed
+
+_GAVE_UP = (SqlglotError, ValueError, TypeError, AttributeError, LookupError, AssertionError)
+"""What sqlglot raises from corners our grammar should not reach; users get a place all the same."""
 
 DEEPEST = 48
 """Brackets nested deeper than this are refused: the operator ladder takes a dozen frames a level."""
@@ -23,6 +25,8 @@ class Penstock(Spark):
     IDENTIFIERS_CAN_START_WITH_DIGIT = False
 
     class Tokenizer(Spark.Tokenizer):
+        """Spark's, without its exceptions."""
+
         # Since Spark 4 a doubled quote is a quote, as everywhere else.
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         # No word swallows the rest of the statement as text.
@@ -41,17 +45,21 @@ class Penstock(Spark):
 
 def parse(text: str) -> list[Parsed]:
     """The statements of a script. Raises ParseError, or PlanError for SQL that no standing query has."""
+    if text.startswith("\ufeff"):
+        text = " " + text[1:]  # the mark some editors put at the start of a file
     source = Source(text)
     tokens = _tokens(source)
     _check_depth(tokens, source)
-    parser = Penstock().parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = Scripts(error_level=ErrorLevel.IMMEDIATE, dialect=Penstock)
     return [_statement(parser, chunk, source) for chunk in _chunks(tokens)]
 
 
 def _tokens(source: Source) -> list[Token]:
     for offset, character in enumerate(source.text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
-            raise source.error(ParseError, "the text holds a character that is not text", Span(offset, offset))
+            raise source.error(
+                ParseError, "the text holds a character that is not text", Span(offset, offset)
+            )
     try:
         return list(Penstock().tokenize(source.text))
     except TokenError as error:
@@ -78,7 +86,7 @@ def _unclosed(text: str) -> int | None:
         if text.startswith("--", at):
             at = text.find("\n", at)
             if at < 0:
-                return None
+                break
         elif text.startswith("/*", at):
             end = text.find("*/", at + 2)
             if end < 0:
@@ -86,14 +94,14 @@ def _unclosed(text: str) -> int | None:
             at = end + 1
         elif text[at] in "'\"`":
             end = _closing(text, at)
-            if end is None:
+            if end < 0:
                 return at
             at = end
         at += 1
     return None
 
 
-def _closing(text: str, at: int) -> int | None:
+def _closing(text: str, at: int) -> int:
     quote, escaped = text[at], False
     for index in range(at + 1, len(text)):
         if escaped:
@@ -102,7 +110,7 @@ def _closing(text: str, at: int) -> int | None:
             escaped = True
         elif text[index] == quote:
             return index
-    return None
+    return -1
 
 
 def _check_depth(tokens: list[Token], source: Source) -> None:
@@ -127,18 +135,18 @@ def _chunks(tokens: list[Token]) -> list[list[Token]]:
     return [chunk for chunk in chunks if chunk]
 
 
-def _statement(parser: Any, tokens: list[Token], source: Source) -> Parsed:
-    found: list[Any] = []
+def _statement(parser: Scripts, tokens: list[Token], source: Source) -> Parsed:
     try:
-        parser._parse(lambda p: found.append(p.statement()), tokens, source.text)
+        syntax = parser.read(tokens, source.text)
     except PenstockError:
         raise
     except RecursionError:
         message, hint = "the statement is nested too deeply", "give the inner parts names with WITH"
-        raise source.error(ParseError, message, span_of_token(tokens[0]), hint) from None
-    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, AssertionError) as error:
-        # A statement our overrides let through to a corner of sqlglot that gives up in its own way.
-        message = f"cannot read the statement: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        raise source.error(ParseError, message, span_of_token(parser._curr or tokens[0])) from None
-    text = source.text[tokens[0].start : tokens[-1].end + 1]
-    return Parsed(found[0], text, source)
+        raise source.error(
+            ParseError, message, span_of_token(parser.stopped_at() or tokens[0]), hint
+        ) from None
+    except _GAVE_UP as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        span = span_of_token(parser.stopped_at() or tokens[0])
+        raise source.error(ParseError, f"cannot read the statement: {reason}", span) from None
+    return Parsed(syntax, source.text[tokens[0].start : tokens[-1].end + 1], source)

@@ -12,7 +12,7 @@ from penstock.errors import BindError, PlanError
 from penstock.language.amounts import positive, time_window
 from penstock.language.place import Source, Span
 from penstock.language.scalars import Scalars, chain, conjunction
-from penstock.language.scope import Part, Scope, near
+from penstock.language.scope import Merged, Part, Scope, near
 from penstock.language.syntax import (
     Amount,
     Common,
@@ -23,8 +23,8 @@ from penstock.language.syntax import (
     QuerySyntax,
     WindowSyntax,
 )
-from penstock.plan.catalog import Catalog, Stream
-from penstock.plan.expressions import Column, Expression, Literal, Named, rewrite, shifted
+from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.expressions import Column, Expression, Literal, Named, columns, rewrite, shifted
 from penstock.plan.functions import FunctionError, call
 from penstock.plan.nodes import (
     AntiJoin,
@@ -87,9 +87,7 @@ class From:
             if part.alias and self.scope.has(part.alias):
                 hint = f"give one of them another alias: {part.alias} AS {part.alias}2"
                 raise source.error(BindError, f"{part.alias} stands twice in FROM", span, hint)
-        moved = other.scope.moved(width)
-        merged = self.scope.merged | moved.merged
-        scope = Scope(self.scope.parts + moved.parts, merged)
+        scope = self.scope.beside(other.scope.moved(width))
         predicates = self.predicates + [shifted(p, width) for p in other.predicates]
         return From(self.nodes + other.nodes, scope, predicates)
 
@@ -136,7 +134,8 @@ class Inputs:
                 hint = "only streams and subqueries have windows; a table is as it is"
                 raise source.error(BindError, f"{syntax.name.text} is a table", syntax.window.span, hint)
             return Relation(catalog.tables[key], alias), alias
-        names = [s.name for s in (*catalog.streams.values(), *catalog.tables.values())]
+        declared: list[Stream | Table] = [*catalog.streams.values(), *catalog.tables.values()]
+        names = [one.name for one in declared]
         names += [k.common.name.text for k in self.commons.values()]
         hint = near(syntax.name.text, names, "the names") or "CREATE STREAM it first"
         raise source.error(BindError, f"no stream or table {syntax.name.text}", syntax.name.span, hint)
@@ -213,46 +212,41 @@ class Inputs:
         return built
 
     def _joined(self, left: From, right: From, syntax: JoinInput) -> From:
-        source = self.binding.source
-        both = left.beside(right, source, syntax.right.span)
-        on, merged = self._condition(both, left, syntax)
+        both = left.beside(right, self.binding.source, syntax.right.span)
+        if syntax.using:
+            on, merged = self._using(syntax, left.scope, right.scope.moved(left.scope.width))
+        else:
+            on, merged = self._on(syntax, both.scope), []
+        scope = both.scope.merging(merged)
         if syntax.kind in ("INNER", "CROSS"):
-            scope = Scope(both.scope.parts, both.scope.merged | merged)
             return From(both.nodes, scope, both.predicates + on)
         a, b = left.node(), right.node()
         if syntax.kind == "ANTI":
             return From([AntiJoin(a, b, tuple(on))], left.scope)
-        scope = Scope(both.scope.parts, both.scope.merged | merged)
         return From([_outer(a, b, on, syntax.kind)], scope)
 
-    def _condition(
-        self, both: From, left: From, syntax: JoinInput
-    ) -> tuple[list[Expression], dict[str, Expression]]:
-        """The conjuncts of ON or USING, and the columns that USING makes one."""
-        if syntax.on is not None:
-            scalars = self.binding.scalars(both.scope, "ON")
-            return [scalars.predicate(part) for part in chain(syntax.on, exp.And)], {}
+    def _on(self, syntax: JoinInput, scope: Scope) -> list[Expression]:
+        if syntax.on is None:
+            return []
+        scalars = self.binding.scalars(scope, "ON")
+        return [scalars.predicate(part) for part in chain(syntax.on, exp.And)]
+
+    def _using(self, syntax: JoinInput, left: Scope, right: Scope) -> tuple[list[Expression], list[Merged]]:
+        """An equality for each name, and the one column that both sides become."""
+        source = self.binding.source
+        left, right = (Scope(s.parts, s.merged, qualified=True) for s in (left, right))
         on: list[Expression] = []
-        merged: dict[str, Expression] = {}
+        merged: list[Merged] = []
         for name in syntax.using:
-            pair = self._using(name.text, name.span, both, left)
+            pair = left.must_find(name.text, name.span, source), right.must_find(name.text, name.span, source)
             try:
                 on.append(call("=", *pair))
-                merged[name.key] = _one_of(pair, syntax.kind)
+                one = _one_of(pair, syntax.kind)
             except FunctionError as error:
-                raise self.binding.source.error(BindError, error.message, name.span, error.hint) from None
+                raise source.error(BindError, error.message, name.span, error.hint) from None
+            hides = frozenset(c.index for expression in pair for c in columns(expression))
+            merged.append(Merged(name.text, one, hides))
         return on, merged
-
-    def _using(self, name: str, span: Span, both: From, left: From) -> tuple[Expression, Expression]:
-        source, width = self.binding.source, left.scope.width
-        right = Scope(tuple(p for p in both.scope.parts if p.offset >= width))
-        found = []
-        for scope in (Scope(tuple(p for p in both.scope.parts if p.offset < width), left.scope.merged), right):
-            column = scope.find(name, None, span, source)
-            if column is None:
-                raise scope.unknown(name, None, span, source)
-            found.append(column)
-        return found[0], found[1]
 
 
 def _one_of(pair: tuple[Expression, Expression], kind: str) -> Expression:

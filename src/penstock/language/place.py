@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sqlglot import exp
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from penstock.errors import PenstockError
 
 _SHOWN = 60
 """Longer offending texts are cut: an error is one line."""
+
+__all__ = ["NOWHERE", "Source", "Span", "Token", "TokenType", "shortened", "span_of", "span_of_token"]
 
 Error = TypeVar("Error", bound=PenstockError)
 
@@ -33,6 +35,10 @@ class Span:
 
 
 NOWHERE = Span(0, 0)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def span_of_token(token: Token) -> Span:
@@ -57,8 +63,8 @@ def span_of(node: exp.Expr) -> Span:
 
 
 def _own(node: exp.Expr) -> Span | None:
-    meta = node.meta if node._meta else None
-    if not meta or meta.get("start") is None:
+    meta = node.meta
+    if meta.get("start") is None:
         return None
     return Span(int(meta["start"]), int(meta["end"]) + 1)
 
@@ -81,7 +87,5 @@ class Source:
     def error(self, kind: type[Error], message: str, span: Span, hint: str = "") -> Error:
         """An error of this kind at this place, to be raised by the caller."""
         line, column = self.line_and_column(span.start)
-        shown = " ".join(self.cut(span).split())
-        if len(shown) > _SHOWN:
-            shown = shown[: _SHOWN - 1] + "…"
+        shown = shortened(" ".join(self.cut(span).split()))
         return kind(message, line=line, column=column, text=shown or None, hint=hint or None)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
 
 from penstock.language.atoms import NAMES, Atoms
-from penstock.language.place import Span, span_of, span_of_token
+from penstock.language.place import Span, Token, TokenType, span_of, span_of_token
 from penstock.language.syntax import (
     Amount,
     Common,
@@ -44,7 +43,7 @@ _REFUSED_CLAUSES = {
     TokenType.PIVOT: ("PIVOT", "write SUM(CASE WHEN ... THEN x END) for each column"),
     TokenType.UNPIVOT: ("UNPIVOT", "write a UNION ALL of one SELECT for each column"),
     TokenType.INTO: ("SELECT INTO", "name the query: CREATE QUERY name AS SELECT ..."),
-    TokenType.HINT: ("hints", "the planner chooses; options of connect() force a choice"),
+    TokenType.HINT: ("a hint", "the planner chooses; options of connect() force a choice"),
 }
 
 _REFUSED_GROUPINGS = ("GROUPING SETS", "ROLLUP", "CUBE")
@@ -62,9 +61,7 @@ class Queries(Atoms):
         tail = self.tail()
         if isinstance(body, ToStreamSyntax) and body.tail.span is not None:
             if tail.span is not None:
-                self.fail(
-                    "clauses stand either inside or after the parentheses, not both", tail.span
-                )
+                self.fail("clauses stand either inside or after the parentheses, not both", tail.span)
             tail = body.tail
         return Standing(body, tail, self.sql[first.start : self._prev.end + 1])
 
@@ -167,7 +164,9 @@ class Queries(Atoms):
             if self._curr and not self._ends_select():
                 self.expected("FROM")
             span = span_of_token(first).to(items[-1].span)
-            self.refuse("SELECT without FROM is not a standing query", span, "name a stream: FROM a [RANGE 100]")
+            self.refuse(
+                "SELECT without FROM is not a standing query", span, "name a stream: FROM a [RANGE 100]"
+            )
         inputs = tuple(self.listed(self._joined))
         self._refuse_clause()
         where = self.scalar() if self._match(TokenType.WHERE) else None
@@ -204,10 +203,16 @@ class Queries(Atoms):
         return Item(expression, alias, span)
 
     def _group(self) -> tuple[exp.Expr, ...]:
-        if self.ahead("ALL") or self._curr.text.upper() in _REFUSED_GROUPINGS or self.ahead("GROUPING", "SETS"):
+        if (
+            self.ahead("ALL")
+            or self._curr.text.upper() in _REFUSED_GROUPINGS
+            or self.ahead("GROUPING", "SETS")
+        ):
             word = self._curr.text.upper()
             self.refuse(
-                f"GROUP BY {word} is not supported", self.here(), "write a UNION ALL of one GROUP BY for each set"
+                f"GROUP BY {word} is not supported",
+                self.here(),
+                "write a UNION ALL of one GROUP BY for each set",
             )
         return tuple(self.listed(self.scalar))
 
@@ -239,21 +244,19 @@ class Queries(Atoms):
         """Reads `[INNER | CROSS | LEFT [OUTER | ANTI] | ...] JOIN`, or nothing."""
         first = self._curr
         words: list[str] = []
-        while self._curr and self._curr.text.upper() in _JOIN_WORDS:
+        while self._curr and self._curr.text.upper() in _JOIN_WORDS and words[-1:] != ["JOIN"]:
             words.append(self._curr.text.upper())
             self._advance()
-            if words[-1] == "JOIN":
-                break
         if not words:
             return None
         written = " ".join(words)
-        kind = _JOINS.get(written)
-        if kind is not None:
-            return kind
-        span = span_of_token(first).to(span_of_token(self._prev))
         if words[-1] != "JOIN":
             self.expected("JOIN")
-        self.refuse(f"{written} is not supported", span, _JOIN_HINTS.get(words[-2], "write JOIN ... ON"))
+        if written not in _JOINS:
+            hint = next((_JOIN_HINTS[word] for word in words if word in _JOIN_HINTS), "write JOIN ... ON")
+            span = span_of_token(first).to(span_of_token(self._prev))
+            self.refuse(f"{written} is not supported", span, hint)
+        return _JOINS[written]
 
     def _input(self) -> InputSyntax:
         first = self._curr
@@ -303,7 +306,7 @@ class Queries(Atoms):
         alias = self._alias()
         if self._curr.token_type == TokenType.L_BRACKET:
             if window is not None:
-                self.fail("one window for each input, please")
+                self.fail("an input has one window")
             window = self._window()
         if self._curr.token_type == TokenType.L_PAREN and alias is not None:
             self.fail("column aliases are not supported here", hint="name the columns in the SELECT list")
@@ -314,7 +317,7 @@ class Queries(Atoms):
     def _alias(self) -> Name | None:
         if self._match(TokenType.ALIAS):
             return self.name("a name after AS")
-        if self._clause_ahead():
+        if self._curr.text.upper() in _NO_BARE_ALIAS and self._curr.token_type != TokenType.IDENTIFIER:
             return None
         if self._curr.token_type in NAMES or self._curr.token_type == TokenType.IDENTIFIER:
             return self.name("an alias")
@@ -335,7 +338,7 @@ class Queries(Atoms):
             length = self._count()
         elif self._match(TokenType.PARTITION_BY):
             kind = "ROWS"
-            partition = tuple(self.listed(self._column))
+            partition = tuple(self.listed(self.read_column))
             if not self.word("ROWS"):
                 self.expected("ROWS after PARTITION BY")
             length = self._count()
@@ -384,7 +387,12 @@ class Queries(Atoms):
         """A clause keyword counts only before a number: `rank` and `lifespan` stay good column names."""
         if self._curr.text.upper() not in _CLAUSES or self._curr.token_type == TokenType.IDENTIFIER:
             return False
-        return self._next.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL, TokenType.DASH)
+        return self._next.token_type in (
+            TokenType.NUMBER,
+            TokenType.STRING,
+            TokenType.INTERVAL,
+            TokenType.DASH,
+        )
 
     def tail(self) -> Tail:
         start = self._curr
@@ -403,7 +411,9 @@ class Queries(Atoms):
             amount = self.amount(f"the length of the {word}")
             window, lifespan = (amount, lifespan) if word == "WINDOW" else (window, amount)
         if self._curr.token_type == TokenType.WINDOW:
-            self.refuse("named windows are not supported", self.here(), "WINDOW takes a length: WINDOW 30 SECONDS")
+            self.refuse(
+                "named windows are not supported", self.here(), "WINDOW takes a length: WINDOW 30 SECONDS"
+            )
         given = window is not None or lifespan is not None or ranks
         return Tail(window, lifespan, tuple(ranks), span_of_token(start) if given else None)
 
@@ -442,6 +452,9 @@ _JOIN_WORDS = {
     "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "ANTI", "SEMI", "NATURAL", "ASOF",
     "POSITIONAL", "STRAIGHT_JOIN",
 }  # fmt: skip
+
+_NO_BARE_ALIAS = {*_JOIN_WORDS, *_CLAUSES}
+"""Words that go on with the query; after AS they are names like any other."""
 
 _JOIN_HINTS = {
     "SEMI": "join with SELECT DISTINCT of the right side's key",

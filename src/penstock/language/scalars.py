@@ -35,6 +35,7 @@ _INTERNAL = {"and", "or", "not", "neg", "in", "case", "cast", "like"} | {
 }
 """Keys of plan.functions that are written as operators, never as calls."""
 
+_NOT_STANDING = {"now", "current_timestamp", "current_date", "rand", "random", "uuid"}
 _CALLS = {"ucase": "upper", "lcase": "lower", "character_length": "length", "signum": "sign", "log": "ln"}
 
 
@@ -77,7 +78,12 @@ class Scalars:
         self._depth += 1
         try:
             if self._depth > DEEPEST:
-                self.fail("the expression is nested too deeply", node, "compute a part of it in a subquery", ParseError)
+                self.fail(
+                    "the expression is nested too deeply",
+                    node,
+                    "compute a part of it in a subquery",
+                    ParseError,
+                )
             binder = _BINDERS.get(type(node))
             if binder is None:
                 self.fail(f"{_shown(node)} is not supported", node)
@@ -111,7 +117,7 @@ class Scalars:
 
     # -- names and literals -----------------------------------------------------------------------------
 
-    def _column(self, node: exp.Expr) -> Expression:
+    def column(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "table")
         if isinstance(node.this, exp.Star):
             self.fail("a star cannot stand in an expression", node, "name a column")
@@ -124,22 +130,23 @@ class Scalars:
             return found
         meant = self.aliases.get(name.lower()) if alias is None else None
         if meant is not None:
-            return self._alias(name, meant, node)
+            return self._alias(name, meant)
         error = self.scope.unknown(name, alias, span, self.source)
         if alias is None and name.lower() in self.hidden:
             error.hint = f"{self.clause} comes before SELECT: repeat the expression of {name}"
+        elif name.lower() in _NOT_STANDING:
+            error.hint = "an answer depends on the streams alone: use their time columns"
         raise error
 
-    def _alias(self, name: str, meant: exp.Expr, node: exp.Expr) -> Expression:
+    def _alias(self, name: str, meant: exp.Expr) -> Expression:
+        """An alias stands for its expression, in which it does not itself exist."""
         hidden = self.aliases.pop(name.lower())
         try:
             return self.bind(meant)
-        except RecursionError:
-            self.fail(f"{name} is defined by itself", node)
         finally:
             self.aliases[name.lower()] = hidden
 
-    def _literal(self, node: exp.Expr) -> Expression:
+    def literal(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "is_string")
         text = str(node.this)
         if node.args.get("is_string"):
@@ -160,12 +167,12 @@ class Scalars:
             self.fail(f"{text} does not fit DOUBLE", node)
         return Literal(real, Type.DOUBLE)
 
-    def _constant(self, node: exp.Expr) -> Expression:
+    def constant(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Null):
             return Literal(None, Type.NULL)
         return Literal(bool(node.this), Type.BOOLEAN)
 
-    def _interval(self, node: exp.Expr) -> Expression:
+    def interval(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "unit")
         text, unit = node.this.name, node.args["unit"].name
         length = unit_length(unit, span_of(node), self.source)
@@ -177,7 +184,7 @@ class Scalars:
             self.fail("the interval is too long", node)
         return Literal(value, Type.INTERVAL)
 
-    def _cast(self, node: exp.Expr) -> Expression:
+    def conversion(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "to", "action", "requires_string", "safe")
         to = node.args["to"]
         target = type_named(Name(to.name, span_of(to)), self.source)
@@ -195,19 +202,19 @@ class Scalars:
 
     # -- operators --------------------------------------------------------------------------------------
 
-    def _paren(self, node: exp.Expr) -> Expression:
+    def paren(self, node: exp.Expr) -> Expression:
         self.only(node, "this")
         while isinstance(node.this, exp.Paren):
             node = node.this
         return self.bind(node.this)
 
-    def _connective(self, node: exp.Expr) -> Expression:
+    def connective(self, node: exp.Expr) -> Expression:
         """A chain of ANDs (or ORs) of any length, built as a balanced tree so that no plan grows deep."""
         kind = type(node)
         parts = [self.bind(part) for part in chain(node, kind)]
         return _balanced("and" if kind is exp.And else "or", parts)
 
-    def _not(self, node: exp.Expr) -> Expression:
+    def negation(self, node: exp.Expr) -> Expression:
         inner = node.this
         while isinstance(inner, exp.Paren):
             inner = inner.this
@@ -222,15 +229,15 @@ class Scalars:
             return call("is_not_null", self.bind(inner.this))
         return call("not", self.bind(node.this))
 
-    def _exists(self, node: exp.Expr) -> Expression:
+    def exists(self, node: exp.Expr) -> Expression:
         hint = "join with the subquery; NOT EXISTS is supported in WHERE"
         self.fail("EXISTS is not supported", node, hint, PlanError)
 
-    def _binary(self, node: exp.Expr) -> Expression:
+    def binary(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression", "typed", "safe")
         return call(_OPERATORS[type(node)], self.bind(node.this), self.bind(node.expression))
 
-    def _negative(self, node: exp.Expr) -> Expression:
+    def negative(self, node: exp.Expr) -> Expression:
         if isinstance(node.this, exp.Literal) and node.this.this == str(2**63):
             return Literal(-(2**63), Type.BIGINT)
         inner = self.bind(node.this)
@@ -238,7 +245,7 @@ class Scalars:
             return Literal(-inner.value, Type.INTERVAL)
         return call("neg", inner)
 
-    def _is(self, node: exp.Expr) -> Expression:
+    def truth(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression")
         value = node.expression
         if isinstance(value, exp.Null):
@@ -247,20 +254,20 @@ class Scalars:
             self.fail("IS takes NULL, TRUE, FALSE or DISTINCT FROM", node)
         return call("is_true" if value.this else "is_false", self.bind(node.this))
 
-    def _between(self, node: exp.Expr) -> Expression:
+    def between(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "low", "high")
         subject = self.bind(node.this)
         low = call(">=", subject, self.bind(node.args["low"]))
         return call("and", low, call("<=", subject, self.bind(node.args["high"])))
 
-    def _in(self, node: exp.Expr) -> Expression:
+    def membership(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expressions")
         return call("in", self.bind(node.this), *self.all(node.expressions))
 
-    def _like(self, node: exp.Expr) -> Expression:
+    def like(self, node: exp.Expr) -> Expression:
         return self._matched(node, [])
 
-    def _escape(self, node: exp.Expr) -> Expression:
+    def escape(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression")
         if not isinstance(node.this, exp.Like) or node.expression is None:
             self.fail("ESCAPE belongs to LIKE", node, "write x LIKE 'a!%' ESCAPE '!'")
@@ -271,7 +278,7 @@ class Scalars:
         found = call("like", self.bind(node.this), self.bind(node.expression), *escape)
         return call("not", found) if node.args.get("negate") else found
 
-    def _case(self, node: exp.Expr) -> Expression:
+    def case(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "ifs", "default")
         subject = None if node.this is None else self.bind(node.this)
         parts: list[Expression] = []
@@ -284,12 +291,12 @@ class Scalars:
             parts.append(self.bind(default))
         return call("case", *parts)
 
-    def _star(self, node: exp.Expr) -> Expression:
+    def star(self, node: exp.Expr) -> Expression:
         self.fail("a star cannot stand in an expression", node, "only COUNT(*) and SELECT * have one")
 
     # -- calls ------------------------------------------------------------------------------------------
 
-    def _call(self, node: exp.Expr) -> Expression:
+    def function(self, node: exp.Expr) -> Expression:
         name = str(node.name).lower()
         registered = self.catalog.functions.get(name)
         if registered is not None:
@@ -306,6 +313,8 @@ class Scalars:
             known = [k for k in (*FUNCTIONS, *_AGGREGATES, *self.catalog.functions) if k not in _INTERNAL]
             close = near(name, known, "the functions")
             hint = close if close.startswith("did") else "register Python functions with s.create_function"
+            if name in _NOT_STANDING:
+                hint = "an answer depends on the streams alone: use their time columns"
             self.fail(f"no function {name}", node, hint)
         return call(key, *(self._argument(a, name) for a in node.expressions))
 
@@ -384,26 +393,26 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 }  # fmt: skip
 
 _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expression]] = {
-    **dict.fromkeys(_OPERATORS, Scalars._binary),
-    exp.Column: Scalars._column,
-    exp.Literal: Scalars._literal,
-    exp.Null: Scalars._constant,
-    exp.Boolean: Scalars._constant,
-    exp.Interval: Scalars._interval,
-    exp.Cast: Scalars._cast,
-    exp.TryCast: Scalars._cast,
-    exp.Paren: Scalars._paren,
-    exp.And: Scalars._connective,
-    exp.Or: Scalars._connective,
-    exp.Not: Scalars._not,
-    exp.Neg: Scalars._negative,
-    exp.Is: Scalars._is,
-    exp.Between: Scalars._between,
-    exp.In: Scalars._in,
-    exp.Like: Scalars._like,
-    exp.Escape: Scalars._escape,
-    exp.Case: Scalars._case,
-    exp.Star: Scalars._star,
-    exp.Anonymous: Scalars._call,
-    Exists: Scalars._exists,
+    **dict.fromkeys(_OPERATORS, Scalars.binary),
+    exp.Column: Scalars.column,
+    exp.Literal: Scalars.literal,
+    exp.Null: Scalars.constant,
+    exp.Boolean: Scalars.constant,
+    exp.Interval: Scalars.interval,
+    exp.Cast: Scalars.conversion,
+    exp.TryCast: Scalars.conversion,
+    exp.Paren: Scalars.paren,
+    exp.And: Scalars.connective,
+    exp.Or: Scalars.connective,
+    exp.Not: Scalars.negation,
+    exp.Neg: Scalars.negative,
+    exp.Is: Scalars.truth,
+    exp.Between: Scalars.between,
+    exp.In: Scalars.membership,
+    exp.Like: Scalars.like,
+    exp.Escape: Scalars.escape,
+    exp.Case: Scalars.case,
+    exp.Star: Scalars.star,
+    exp.Anonymous: Scalars.function,
+    Exists: Scalars.exists,
 }

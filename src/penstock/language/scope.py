@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.data.schema import Schema
 from penstock.errors import BindError
@@ -37,57 +37,94 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """Columns that USING has made one: the name, what it stands for, and the positions it hides."""
+
+    name: str
+    expression: Expression
+    hides: frozenset[int]
+
+    def moved(self, by: int) -> Merged:
+        return Merged(self.name, shifted(self.expression, by), frozenset(i + by for i in self.hides))
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """The visible columns; `merged` holds those that USING has made one, by lower-case name.
+    """The visible columns, side by side.
 
     Names not found here are looked up in `outer`, whose columns come first in the side-by-side schema
-    (the subquery of NOT EXISTS).
+    (the subquery of NOT EXISTS). `qualified` columns are shown with their alias.
     """
 
     parts: tuple[Part, ...]
-    merged: dict[str, Expression] = field(default_factory=dict)
+    merged: tuple[Merged, ...] = ()
     outer: Scope | None = None
+    qualified: bool = False
 
     @property
     def width(self) -> int:
         return sum(len(part.schema) for part in self.parts)
 
     def moved(self, by: int) -> Scope:
-        merged = {name: shifted(expression, by) for name, expression in self.merged.items()}
-        return Scope(tuple(part.moved(by) for part in self.parts), merged, self.outer)
+        parts = tuple(part.moved(by) for part in self.parts)
+        return Scope(parts, tuple(one.moved(by) for one in self.merged), self.outer, self.qualified)
+
+    def beside(self, right: Scope) -> Scope:
+        """Both; the right one has been moved behind this one."""
+        return Scope(self.parts + right.parts, self.merged + right.merged, qualified=True)
+
+    def merging(self, new: list[Merged]) -> Scope:
+        """With these columns merged; what they hide, older mergings included, is no longer seen by itself."""
+        hidden = frozenset[int]().union(*(one.hides for one in new))
+        kept = tuple(one for one in self.merged if one.hides.isdisjoint(hidden))
+        return Scope(self.parts, (*kept, *new), self.outer, self.qualified)
 
     def within(self, outer: Scope) -> Scope:
         """This scope as a subquery's, after the columns of the outer one."""
         inner = self.moved(outer.width)
-        return Scope(inner.parts, inner.merged, outer)
+        return Scope(inner.parts, inner.merged, outer, qualified=True)
 
     def column(self, part: Part, index: int) -> Column:
-        field_ = part.schema[index]
-        several = len(self.parts) > 1 or self.outer is not None
-        shown = f"{part.alias}.{field_.name}" if several and part.alias else field_.name
-        return Column(part.offset + index, field_.type, shown)
+        field = part.schema[index]
+        shown = f"{part.alias}.{field.name}" if self.qualified and part.alias else field.name
+        return Column(part.offset + index, field.type, shown)
 
-    def matches(self, name: str, alias: str | None) -> Iterator[Column]:
+    def columns(self, alias: str | None) -> Iterator[tuple[str, Expression]]:
+        """(name, what it stands for) of all columns, or of those of one input.
+
+        Without an alias merged columns come once and first; with one, nothing is hidden.
+        """
+        hidden: set[int] = set()
+        if alias is None:
+            for one in self.merged:
+                hidden |= one.hides
+                yield one.name, one.expression
         for part in self.parts:
             if alias is None or part.alias.lower() == alias.lower():
-                for index, column in enumerate(part.schema):
-                    if column.name.lower() == name.lower():
-                        yield self.column(part, index)
+                for index, field in enumerate(part.schema):
+                    if part.offset + index not in hidden:
+                        yield field.name, self.column(part, index)
 
     def find(self, name: str, alias: str | None, span: Span, source: Source) -> Expression | None:
         """The column of this name, None if there is none; two are an error."""
-        if alias is None and name.lower() in self.merged:
-            return self.merged[name.lower()]
-        found = list(self.matches(name, alias))
+        found = [one for known, one in self.columns(alias) if known.lower() == name.lower()]
         if len(found) > 1:
-            shown = [column.name for column in found]
-            hint = f"write one of {', '.join(shown)}" if len(set(shown)) > 1 else "rename one of them"
+            shown = list(dict.fromkeys(str(one) for one in found))
+            hint = (
+                f"write one of {', '.join(shown)}" if len(shown) > 1 else "rename one of them in a subquery"
+            )
             raise source.error(BindError, f"column {name} is ambiguous", span, hint)
         if found:
             return found[0]
         if self.outer is not None and not (alias is not None and self.has(alias)):
             return self.outer.find(name, alias, span, source)
         return None
+
+    def must_find(self, name: str, span: Span, source: Source) -> Expression:
+        found = self.find(name, None, span, source)
+        if found is None:
+            raise self.unknown(name, None, span, source)
+        return found
 
     def has(self, alias: str) -> bool:
         return any(part.alias.lower() == alias.lower() for part in self.parts)
@@ -105,22 +142,9 @@ class Scope:
         known = list(self.everything())
         aliases = list(dict.fromkeys(a for a, _ in known if a))
         if alias is not None and alias.lower() not in (a.lower() for a in aliases):
-            return source.error(BindError, f"no input {alias} in FROM", span, near(alias, aliases, "the inputs"))
+            return source.error(
+                BindError, f"no input {alias} in FROM", span, near(alias, aliases, "the inputs")
+            )
         columns = [c for a, c in known if alias is None or a.lower() == alias.lower()]
         shown = name if alias is None else f"{alias}.{name}"
         return source.error(BindError, f"no column {shown}", span, near(name, columns, "the columns"))
-
-    def expand(self, alias: str | None) -> list[tuple[str, Expression]]:
-        """Columns of `*` (those that USING merged come once, first) or of `alias.*`."""
-        found: list[tuple[str, Expression]] = []
-        if alias is None:
-            found += [(self._written(name), expression) for name, expression in self.merged.items()]
-        for part in self.parts:
-            if alias is None or part.alias.lower() == alias.lower():
-                for index, column in enumerate(part.schema):
-                    if alias is not None or column.name.lower() not in self.merged:
-                        found.append((column.name, self.column(part, index)))
-        return found
-
-    def _written(self, name: str) -> str:
-        return next(c.name for part in self.parts for c in part.schema if c.name.lower() == name)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot.tokens import TokenType
-
-from penstock.language.place import span_of_token
+from penstock.language.place import Token, TokenType, shortened, span_of_token
 from penstock.language.queries import Queries
 from penstock.language.syntax import (
     AlterSyntax,
@@ -25,11 +23,35 @@ from penstock.language.syntax import (
 
 _STATEMENTS = "SELECT, CREATE STREAM, CREATE TABLE, CREATE QUERY, ALTER QUERY, DROP or EXPLAIN"
 
+_TRAILING = {
+    "SELECT": "statements are separated by ;",
+    "ILIKE": "write lower(s) LIKE 'pattern'",
+    "RLIKE": "there are LIKE, starts_with, ends_with and contains",
+    "DIV": "write floor(x / y)",
+    "&": "there are no operators on bits",
+    "|": "there are no operators on bits",
+}
+
+_INSTEAD = {
+    "VIEW": "a standing query is a CREATE QUERY",
+    "FUNCTION": "functions are Python: s.create_function(name, fn, returns=...)",
+}
+
 
 class Scripts(Queries):
     """One statement at a time; the caller has cut the script at its semicolons."""
 
     __slots__ = ()
+
+    def read(self, tokens: list[Token], text: str) -> StatementSyntax:
+        """The one statement these tokens of the text make."""
+        found: list[StatementSyntax] = []
+        self._parse(lambda _: found.append(self.statement()), tokens, text)
+        return found[0]
+
+    def stopped_at(self) -> Token | None:
+        """The token that was being read when something gave up."""
+        return self._curr or self._prev or None
 
     def statement(self) -> StatementSyntax:
         reader = _READERS.get(self._curr.text.upper())
@@ -37,7 +59,7 @@ class Scripts(Queries):
             reader = None
         if reader is None and self._curr.token_type != TokenType.L_PAREN:
             self.expected("a statement", f"statements begin with {_STATEMENTS}")
-        found = reader(self) if reader else self._bare_query()
+        found = reader(self) if reader else self.bare_query()
         if self._curr:
             self._trailing()
         return found
@@ -51,37 +73,35 @@ class Scripts(Queries):
             hint = "a window stands directly after a stream in FROM"
         elif token.token_type in (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING):
             hint = "the order is FROM, WHERE, GROUP BY, HAVING, then WINDOW, LIFESPAN, RANK"
-        elif token.token_type == TokenType.SELECT:
-            hint = "statements are separated by ;"
-        self.fail(f"{token.text!r} is not expected here", span_of_token(token), hint)
+        else:
+            hint = _TRAILING.get(token.text.upper(), "")
+        self.fail(f"{shortened(token.text)!r} is not expected here", span_of_token(token), hint)
 
-    def _bare_query(self) -> SelectStatementSyntax:
+    def bare_query(self) -> SelectStatementSyntax:
         return SelectStatementSyntax(self.standing())
 
     # -- CREATE -----------------------------------------------------------------------------------------
 
-    def _create(self) -> StatementSyntax:
+    def create(self) -> StatementSyntax:
         self._advance()
         if self.ahead("OR", "REPLACE"):
             self.fail("OR REPLACE is not supported", hint="DROP it first")
         if self.word("STREAM"):
             return self._create_stream()
-        if self.word("RETROACTIVE"):
-            if not self._match(TokenType.TABLE):
-                self.expected("TABLE after RETROACTIVE")
-            return self._create_table(retroactive=True)
-        if self._match(TokenType.TABLE):
-            return self._create_table(retroactive=False)
         if self.word("QUERY"):
             return self._create_query()
-        if self.ahead("FUNCTION"):
-            self.fail("functions are Python", hint="s.create_function(name, fn, returns=...)")
-        hint = "a standing query is a CREATE QUERY" if self.ahead("VIEW") else ""
-        self.expected("STREAM, TABLE, RETROACTIVE TABLE or QUERY after CREATE", hint)
+        retroactive = self.word("RETROACTIVE")
+        if not self._match(TokenType.TABLE):
+            self.expected(
+                "STREAM, TABLE, RETROACTIVE TABLE or QUERY", _INSTEAD.get(self._curr.text.upper(), "")
+            )
+        return self._create_table(retroactive)
 
     def _new_name(self, what: str) -> Name:
         if self.ahead("IF", "NOT", "EXISTS"):
-            self.fail("IF NOT EXISTS is not supported", hint="creating what exists is an error that changes nothing")
+            self.fail(
+                "IF NOT EXISTS is not supported", hint="creating what exists is an error that changes nothing"
+            )
         name = self.name(what)
         if self._curr.token_type == TokenType.DOT:
             self.fail("names have no schema", name.span.to(self.here()), "write the bare name")
@@ -92,7 +112,9 @@ class Scripts(Queries):
         columns = self._columns()
         storage = self._storage()
         if not self.word("WATERMARK"):
-            self.expected("WATERMARK", "a stream says how late its rows may be: WATERMARK ts DELAY OF INTERVAL 0")
+            self.expected(
+                "WATERMARK", "a stream says how late its rows may be: WATERMARK ts DELAY OF INTERVAL 0"
+            )
         time = self.name("the time column")
         if not self.word("DELAY", "OF"):
             self.expected("DELAY OF", "WATERMARK ts DELAY OF INTERVAL 5 SECONDS")
@@ -150,19 +172,19 @@ class Scripts(Queries):
 
     # -- the rest ---------------------------------------------------------------------------------------
 
-    def _drop(self) -> DropSyntax:
+    def drop(self) -> DropSyntax:
         self._advance()
-        for kind in ("QUERY", "STREAM", "TABLE"):
-            if self.word(kind):
-                return DropSyntax(kind, self.name(f"the name of the {kind.lower()}"))
-        self.expected("QUERY, STREAM or TABLE after DROP")
+        kind = self._curr.text.upper()
+        if not (self.word("QUERY") or self.word("STREAM") or self.word("TABLE")):
+            self.expected("QUERY, STREAM or TABLE after DROP")
+        return DropSyntax(kind, self.name(f"the name of the {kind.lower()}"))
 
-    def _explain(self) -> ExplainSyntax:
+    def explain(self) -> ExplainSyntax:
         self._advance()
         analyze = self.word("ANALYZE")
         return ExplainSyntax(self.standing(), analyze)
 
-    def _alter(self) -> AlterSyntax:
+    def alter(self) -> AlterSyntax:
         self._advance()
         if not self.word("QUERY"):
             self.expected("QUERY after ALTER")
@@ -180,14 +202,14 @@ class Scripts(Queries):
 
 
 _READERS: dict[str, Callable[[Scripts], StatementSyntax]] = {
-    "SELECT": Scripts._bare_query,
-    "WITH": Scripts._bare_query,
-    "ISTREAM": Scripts._bare_query,
-    "DSTREAM": Scripts._bare_query,
-    "RSTREAM": Scripts._bare_query,
-    "VALUES": Scripts._bare_query,
-    "CREATE": Scripts._create,
-    "DROP": Scripts._drop,
-    "EXPLAIN": Scripts._explain,
-    "ALTER": Scripts._alter,
+    "SELECT": Scripts.bare_query,
+    "WITH": Scripts.bare_query,
+    "ISTREAM": Scripts.bare_query,
+    "DSTREAM": Scripts.bare_query,
+    "RSTREAM": Scripts.bare_query,
+    "VALUES": Scripts.bare_query,
+    "CREATE": Scripts.create,
+    "DROP": Scripts.drop,
+    "EXPLAIN": Scripts.explain,
+    "ALTER": Scripts.alter,
 }

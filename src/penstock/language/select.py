@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from penstock.data.types import Type
 from penstock.errors import BindError, PlanError
 from penstock.language.atoms import Exists
 from penstock.language.inputs import Binding, From, Inputs, Known
@@ -53,7 +54,10 @@ def bind_query(syntax: QuerySyntax, binding: Binding, commons: dict[str, Known])
     if isinstance(syntax, ToStreamSyntax):
         if syntax.tail.span is not None:
             raise binding.source.error(
-                PlanError, "this clause belongs to the whole query", syntax.tail.span, "write it at the very end"
+                PlanError,
+                "this clause belongs to the whole query",
+                syntax.tail.span,
+                "write it at the very end",
             )
         return ToStream(bind_query(syntax.query, binding, commons), StreamKind(syntax.kind))
     return SelectBinder(syntax, binding, commons).bind()
@@ -94,10 +98,15 @@ def _combined(step: SetSyntax, left: Node, right: Node, source: Source) -> Node:
         return Intersect(left, right, step.all)
     if step.kind == "EXCEPT":
         return Except(left, right, step.all)
-    if not step.all:
-        return Distinct(Union((left, right)))
-    before = left.inputs if isinstance(left, Union) else (left,)
-    return Union((*before, right))
+    if step.all:
+        return Union((*_operands(left), right))
+    # (a UNION b) UNION c drops duplicates once, at the end.
+    before = left.input if isinstance(left, Distinct) and isinstance(left.input, Union) else left
+    return Distinct(Union((*_operands(before), right)))
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    return node.inputs if isinstance(node, Union) else (node,)
 
 
 def _alike(step: SetSyntax, left: Node, right: Node, source: Source) -> tuple[Node, Node]:
@@ -116,17 +125,17 @@ def _alike(step: SetSyntax, left: Node, right: Node, source: Source) -> tuple[No
     return _cast_to(left, targets), _cast_to(right, targets)
 
 
-def _cast_to(node: Node, targets: list[object]) -> Node:
+def _cast_to(node: Node, targets: list[Type]) -> Node:
     if [f.type for f in node.schema] == targets:
         return node
     if isinstance(node, Project):
         outputs = tuple(
-            Named(cast(named.expression, target), named.name)  # type: ignore[arg-type]
+            Named(cast(named.expression, target), named.name)
             for named, target in zip(node.outputs, targets, strict=True)
         )
         return Project(node.input, outputs, node.alias)
     outputs = tuple(
-        Named(cast(Column(i, f.type, f.name), target), f.name)  # type: ignore[arg-type]
+        Named(cast(Column(i, f.type, f.name), target), f.name)
         for i, (f, target) in enumerate(zip(node.schema, targets, strict=True))
     )
     return Project(node, outputs)
@@ -195,11 +204,17 @@ class SelectBinder:
         query: QuerySyntax = exists.this
         if not isinstance(query, SelectSyntax):
             raise self.source.error(
-                PlanError, "NOT EXISTS takes a plain SELECT", query.span, "put the rest in a subquery in its FROM"
+                PlanError,
+                "NOT EXISTS takes a plain SELECT",
+                query.span,
+                "put the rest in a subquery in its FROM",
             )
         if query.group is not None or query.having is not None:
             raise self.source.error(
-                PlanError, "NOT EXISTS takes no GROUP BY or HAVING", query.span, "put it in a subquery in its FROM"
+                PlanError,
+                "NOT EXISTS takes no GROUP BY or HAVING",
+                query.span,
+                "put it in a subquery in its FROM",
             )
         return query
 
@@ -230,7 +245,10 @@ class SelectBinder:
             if having is not None:
                 assert syntax.having is not None
                 node = Filter(node, grouping.above(having, scalars.places, span_of(syntax.having)))
-            outputs = [Output(grouping.above(o.expression, o.places, o.span), o.name, o.places, o.span) for o in outputs]
+            outputs = [
+                Output(grouping.above(o.expression, o.places, o.span), o.name, o.places, o.span)
+                for o in outputs
+            ]
         names = distinct_names([o.name for o in outputs])
         node = Project(node, tuple(Named(o.expression, n) for o, n in zip(outputs, names, strict=True)))
         return Distinct(node) if syntax.distinct else node
@@ -240,7 +258,7 @@ class SelectBinder:
             alias = item.expression.text("table") or None
             if alias is not None and not scope.has(alias):
                 raise scope.unknown("*", alias, item.span, self.source)
-            found = scope.expand(alias)
+            found = scope.columns(alias)
             return [Output(e, name, {c.index: item.span for c in columns(e)}, item.span) for name, e in found]
         scalars.places = {}
         bound = scalars.bind(item.expression)
@@ -259,7 +277,9 @@ class SelectBinder:
             if isinstance(inner, exp.Literal) and not inner.is_string:
                 hint = "GROUP BY takes expressions; repeat the expression or name its alias"
                 raise self.source.error(BindError, "GROUP BY a position", span_of(node), hint)
-            scalars = Scalars(scope, self.binding.catalog, self.source, "GROUP BY", None, _aliases(self.syntax))
+            scalars = Scalars(
+                scope, self.binding.catalog, self.source, "GROUP BY", None, _aliases(self.syntax)
+            )
             bound = scalars.bind(node)
             if bound not in [key.expression for key in keys]:
                 keys.append(Named(bound, name_of(node, self.source)))
