@@ -1,0 +1,1 @@
+"""One answer whatever the way: cuts of the arrivals, order between streams, settings of the engine."""

@@ -1,0 +1,293 @@
+"""Queries as objects: what the generator makes, and both evaluators and our SQL are made from.
+
+The shape is that of SQL text: a `Select` block over sources, set operations, relation-to-stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .scalar import Agg, Expr, Micros, interval, ours
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`kind`: range, now, unbounded, none (no window written), default (the trailing WINDOW), rows."""
+
+    kind: str
+    length: int = 0
+    slide: int = 1
+    count: int = 0
+    partition: tuple[str, ...] = ()
+
+    @property
+    def is_range(self) -> bool:
+        return self.kind in ("range", "now", "default")
+
+    def bounds(self, ts: int) -> tuple[int, int | None]:
+        """Alive in [first, second); only for windows over time."""
+        if not self.is_range:
+            return ts, None
+        return -(-ts // self.slide) * self.slide, -(-(ts + self.length) // self.slide) * self.slide
+
+    def sql(self) -> str:
+        match self.kind:
+            case "range":
+                slide = "" if self.slide == 1 else f" SLIDE {length(self.slide)}"
+                return f" [RANGE {length(self.length)}{slide}]"
+            case "rows":
+                keys = f"PARTITION BY {', '.join(self.partition)} " if self.partition else ""
+                return f" [{keys}ROWS {self.count}]"
+            case "now" | "unbounded":
+                return f" [{self.kind.upper()}]"
+        return ""
+
+
+def length(units: int) -> str:
+    return interval(units) if isinstance(units, Micros) else str(units)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    stream: str
+    alias: str
+    window: Window
+
+    def sql(self) -> str:
+        return f"{self.stream}{self.window.sql()}" + ("" if self.alias == self.stream else f" AS {self.alias}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    table: str
+    alias: str
+    retroactive: bool
+
+    def sql(self) -> str:
+        return self.table + ("" if self.alias == self.table else f" AS {self.alias}")
+
+
+@dataclass(frozen=True, slots=True)
+class SubSource:
+    query: Relation
+    alias: str
+
+    def sql(self) -> str:
+        return f"({sql(self.query)}) AS {self.alias}"
+
+
+Source = StreamSource | TableSource | SubSource
+
+
+@dataclass(frozen=True, slots=True)
+class Anti:
+    """Left rows without a right row for which every conjunct of `on` is true."""
+
+    source: Source
+    on: tuple[Expr, ...]
+    style: str
+    """`not exists` or `anti join`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    items: tuple[Expr, ...]
+    sources: tuple[Source, ...]
+    on: tuple[tuple[Expr, ...] | None, ...] = ()
+    """For each source after the first: conjuncts of its JOIN … ON, or None for a comma."""
+    where: tuple[Expr, ...] = ()
+    anti: Anti | None = None
+    keys: tuple[Expr, ...] | None = None
+    """GROUP BY expressions; () is a global aggregate; None is no aggregate."""
+    having: tuple[Expr, ...] = ()
+    distinct: bool = False
+    star: bool = False
+
+    @property
+    def conjuncts(self) -> tuple[Expr, ...]:
+        return tuple(c for on in self.on if on for c in on) + self.where
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(item.type for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class SetOp:
+    """`op`: union, intersect, except."""
+
+    op: str
+    all: bool
+    left: Relation
+    right: Relation
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.left.types
+
+
+@dataclass(frozen=True, slots=True)
+class ToStream:
+    """`kind`: istream, dstream, rstream."""
+
+    kind: str
+    query: Relation
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.query.types
+
+
+Relation = Select | SetOp
+Query = Relation | ToStream
+
+
+def sql(query: Query) -> str:
+    """The query in our SQL."""
+    if isinstance(query, ToStream):
+        return f"{query.kind.upper()}({sql(query.query)})"
+    if isinstance(query, SetOp):
+        left, right = (f"({sql(q)})" if isinstance(q, SetOp) else sql(q) for q in (query.left, query.right))
+        return f"{left} {query.op.upper()}{' ALL' if query.all else ''} {right}"
+    items = "*" if query.star else ", ".join(f"{ours(e)} AS c{i}" for i, e in enumerate(query.items))
+    text = f"SELECT {'DISTINCT ' if query.distinct else ''}{items} FROM {_from(query)}"
+    where = [ours(c) for c in query.where]
+    if query.anti and query.anti.style == "not exists":
+        inner = " AND ".join(map(ours, query.anti.on))
+        where.append(f"NOT EXISTS (SELECT 1 FROM {query.anti.source.sql()}{' WHERE ' + inner if inner else ''})")
+    if where:
+        text += f" WHERE {' AND '.join(where)}"
+    if query.keys:
+        text += f" GROUP BY {', '.join(map(ours, query.keys))}"
+    if query.having:
+        text += f" HAVING {' AND '.join(map(ours, query.having))}"
+    default = next((s.window.length for s in streams(query, deep=False) if s.window.kind == "default"), None)
+    return text if default is None else f"{text} WINDOW {length(default)}"
+
+
+def _from(query: Select) -> str:
+    text = query.sources[0].sql()
+    for source, on in zip(query.sources[1:], query.on, strict=True):
+        text += f", {source.sql()}" if on is None else f" JOIN {source.sql()} ON {_conjunction(on)}"
+    if query.anti and query.anti.style == "anti join":
+        text += f" LEFT ANTI JOIN {query.anti.source.sql()} ON {_conjunction(query.anti.on)}"
+    return text
+
+
+def _conjunction(conjuncts: tuple[Expr, ...]) -> str:
+    return " AND ".join(map(ours, conjuncts)) or "TRUE"
+
+
+def own_sources(query: Select) -> tuple[Source, ...]:
+    """The sources of a block, the one of NOT EXISTS included."""
+    return query.sources + ((query.anti.source,) if query.anti else ())
+
+
+def blocks(query: Query) -> Iterator[Query]:
+    """The query and every query inside it."""
+    yield query
+    inner: tuple[Query, ...]
+    if isinstance(query, ToStream):
+        inner = (query.query,)
+    elif isinstance(query, SetOp):
+        inner = (query.left, query.right)
+    else:
+        inner = tuple(s.query for s in own_sources(query) if isinstance(s, SubSource))
+    for part in inner:
+        yield from blocks(part)
+
+
+def streams(query: Query, deep: bool = True) -> Iterator[StreamSource]:
+    """Every use of a stream."""
+    for block in blocks(query) if deep else [query]:
+        if isinstance(block, Select):
+            yield from (s for s in own_sources(block) if isinstance(s, StreamSource))
+
+
+def tables(query: Query) -> Iterator[TableSource]:
+    """Every use of a table."""
+    for block in blocks(query):
+        if isinstance(block, Select):
+            yield from (s for s in own_sources(block) if isinstance(s, TableSource))
+
+
+def expressions(query: Query) -> Iterator[Expr]:
+    """Every expression written in the query."""
+    for block in blocks(query):
+        if isinstance(block, Select):
+            yield from block.items + block.conjuncts + (block.keys or ()) + block.having
+            yield from block.anti.on if block.anti else ()
+
+
+def is_grouped(query: Query) -> bool:
+    """A newer row with the same key replaces the older one in the changes."""
+    return isinstance(query, Select) and query.keys is not None and not query.distinct
+
+
+def key_positions(query: Select) -> tuple[int, ...] | None:
+    """Where the group key stands in the result; None if it is not all selected (`__key` travels)."""
+    assert query.keys is not None
+    places = [next((i for i, e in enumerate(query.items) if e == k), None) for k in query.keys]
+    return None if None in places else tuple(p for p in places if p is not None)
+
+
+def patterns(query: Query) -> frozenset[str]:
+    """The update patterns the query may report, as the propagation rules have it."""
+    if isinstance(query, ToStream):
+        return frozenset({"MONOTONIC"})
+    if is_grouped(query):
+        assert isinstance(query, Select)
+        strict = "STRICT" in _joined(query)
+        if query.having or (strict and query.keys):
+            return frozenset({"STRICT"})
+        return frozenset({"WEAK", "STRICT"} if strict else {"WEAK"})
+    return _edge(query)
+
+
+def _edge(query: Relation) -> frozenset[str]:
+    """Patterns of a relation that feeds another operator: an aggregate is STRICT there."""
+    if isinstance(query, SetOp):
+        sides = (_edge(query.left), _edge(query.right))
+        if query.op == "except":
+            return frozenset({"STRICT"})
+        merged = _merge(sides)
+        if query.op == "union" and query.all and "MONOTONIC" not in sides[0] | sides[1]:
+            windows = {(s.window.length, s.window.slide) for s in streams(query)}
+            if all(side == {"WEAKEST"} for side in sides):
+                return frozenset({"WEAKEST"} if len(windows) == 1 else {"WEAK"})
+        return merged
+    if query.keys is not None or query.anti:
+        return frozenset({"STRICT"})
+    pattern = _joined(query)
+    return pattern if not query.distinct else frozenset({"WEAK"} if pattern & {"WEAK", "WEAKEST"} else pattern)
+
+
+def _joined(query: Select) -> frozenset[str]:
+    if query.anti:
+        return frozenset({"STRICT"})
+    sides = [_source(s) for s in query.sources if not (isinstance(s, TableSource) and not s.retroactive)]
+    return sides[0] if len(sides) == 1 else _merge(tuple(sides))
+
+
+def _source(source: Source) -> frozenset[str]:
+    if isinstance(source, SubSource):
+        return _edge(source.query)
+    if isinstance(source, TableSource) or source.window.kind == "rows":
+        return frozenset({"STRICT"})
+    return frozenset({"WEAKEST"} if source.window.is_range else {"MONOTONIC"})
+
+
+def _merge(sides: tuple[frozenset[str], ...]) -> frozenset[str]:
+    if any("STRICT" in side for side in sides):
+        return frozenset({"STRICT"})
+    if all(side == {"MONOTONIC"} for side in sides):
+        return frozenset({"MONOTONIC"})
+    return frozenset({"WEAK"})
+
+
+def aggregates(query: Query) -> Iterator[Agg]:
+    from .scalar import walk
+
+    for expr in expressions(query):
+        yield from (part for part in walk(expr) if isinstance(part, Agg))

@@ -1,0 +1,145 @@
+"""Q(τ) by DuckDB, for many τ in one statement.
+
+Every relation carries a column `__tau`: a windowed stream holds, for each τ asked for, the rows alive at τ;
+joins, groups and set operations work within one τ. So the text stays the query's own, each windowed stream
+replaced by a subselect. Where a table is looked up as it was at the result's ts, `__ts` travels too.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from .algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
+from .model import World
+from .scalar import DUCK_TYPES, duck
+from .schema import Columns
+from .twin import Row, canonical
+
+_ARROW = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
+_connection: duckdb.DuckDBPyConnection | None = None
+
+
+class Oracle:
+    """One world loaded into DuckDB."""
+
+    def __init__(self, world: World) -> None:
+        self.con = _connect()
+        self.schema = world.schema
+        for stream in world.schema.streams:
+            rows = [(*row, i) for i, row in enumerate(world.accepted[stream.name])]
+            self.load(stream.name, (*stream.columns, ("__seq", "BIGINT")), rows)
+        for table in world.schema.tables:
+            versions = [(*v.row, v.since, v.until) for v in world.tables[table.name]]
+            self.load(table.name, (*table.columns, ("__since", "BIGINT"), ("__until", "BIGINT")), versions)
+
+    def load(self, name: str, columns: Columns, rows: list[Row]) -> None:
+        arrays = [pa.array([r[i] for r in rows], _ARROW[DUCK_TYPES[kind]]) for i, (_, kind) in enumerate(columns)]
+        self.con.register(f"w_{name}", pa.Table.from_arrays(arrays, names=[n for n, _ in columns]))
+
+    def answers(self, query: Relation, since: int, taus: list[int]) -> dict[int, list[Row]]:
+        """Q(τ) for each τ, for a query that sees rows with ts > since."""
+        self.con.register("w_taus", pa.table({"__tau": pa.array(taus, pa.int64())}))
+        result: dict[int, list[Row]] = {tau: [] for tau in taus}
+        text = render(query, self.schema_columns(since))
+        floats = any(kind == "DOUBLE" for kind in query.types)
+        for tau, *row in self.con.execute(text).fetchall():
+            result[tau].append(canonical(tuple(row)) if floats else tuple(row))
+        return result
+
+    def schema_columns(self, since: int) -> Scope:
+        return Scope({s.name: s.columns for s in self.schema.streams}, since)
+
+
+class Scope:
+    """The streams' columns, and the clock at the query's registration."""
+
+    def __init__(self, columns: dict[str, Columns], since: int) -> None:
+        self.columns = columns
+        self.since = since
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    global _connection
+    if _connection is None:
+        _connection = duckdb.connect(config={"threads": 1})
+    return _connection
+
+
+def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
+    """The one-time query for all τ; `stamped` adds `__ts`, the latest arrival in each result row."""
+    if isinstance(query, SetOp):
+        op = f"{query.op.upper()}{' ALL' if query.all else ''}"
+        return f"({render(query.left, scope)}) {op} ({render(query.right, scope)})"
+    dated = _dated(query)
+    sources = [_source(s, scope, stamped or dated) for s in query.sources]
+    clocked = [s.alias for s in query.sources if not _is_nrr(s)]
+    where = [f"{alias}.__tau = {clocked[0]}.__tau" for alias in clocked[1:]]
+    latest = f"greatest({', '.join(f'{alias}.__ts' for alias in clocked)})"
+    for source in query.sources:
+        if _is_nrr(source):
+            where.append(f"{latest} >= {source.alias}.__since AND {latest} < {source.alias}.__until")
+    where += [duck(c) for c in query.conjuncts]
+    if query.anti:
+        alias = query.anti.source.alias
+        on = "".join(f" AND {duck(c)}" for c in query.anti.on)
+        inner = f"SELECT 1 FROM {_source(query.anti.source, scope, False)} WHERE {alias}.__tau = {clocked[0]}.__tau{on}"
+        where.append(f"NOT EXISTS ({inner})")
+    items = ", ".join(f"{duck(e)} AS c{i}" for i, e in enumerate(query.items))
+    stamp = f", {latest} AS __ts" if stamped else ""
+    body = f"FROM {', '.join(sources)}"
+    having = f" HAVING {' AND '.join(duck(h) for h in query.having)}" if query.having else ""
+    if query.keys == ():
+        where.append(f"{clocked[0]}.__tau = w_taus.__tau")
+        inner = f"SELECT {items} {body}{_where(where)}{having}"
+        distinct = "DISTINCT " if query.distinct else ""
+        return f"SELECT {distinct}w_taus.__tau, g.* FROM w_taus, LATERAL ({inner}) AS g"
+    group = ""
+    if query.keys:
+        group = f" GROUP BY {', '.join([f'{clocked[0]}.__tau', *map(duck, query.keys)])}"
+    distinct = "DISTINCT " if query.distinct else ""
+    return f"SELECT {distinct}{clocked[0]}.__tau AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
+
+
+def _where(conjuncts: list[str]) -> str:
+    return f" WHERE {' AND '.join(conjuncts)}" if conjuncts else ""
+
+
+def _is_nrr(source: Source) -> bool:
+    return isinstance(source, TableSource) and not source.retroactive
+
+
+def _dated(query: Select) -> bool:
+    return any(_is_nrr(s) for s in query.sources)
+
+
+def _source(source: Source, scope: Scope, stamped: bool) -> str:
+    match source:
+        case SubSource(query, alias):
+            return f"({render(query, scope, stamped)}) AS {alias}"
+        case TableSource(table, alias, retroactive):
+            if not retroactive:
+                return f"w_{table} AS {alias}"
+            return (f"(SELECT __tau, 0 AS __ts, r.* FROM w_taus JOIN w_{table} r"
+                    f" ON r.__since <= __tau AND __tau < r.__until) AS {alias}")  # fmt: skip
+        case StreamSource():
+            return f"({_window(source, scope)}) AS {source.alias}"
+
+
+def _window(source: StreamSource, scope: Scope) -> str:
+    window = source.window
+    seen = f"r.ts > {scope.since} AND r.ts <= __tau"
+    rows = f"FROM w_taus JOIN w_{source.stream} r ON {seen}"
+    if window.kind == "rows":
+        partition = ", ".join(["__tau", *(f"r.{p}" for p in window.partition)])
+        order = f"row_number() OVER (PARTITION BY {partition} ORDER BY r.ts DESC, r.__seq DESC)"
+        return f"SELECT __tau, r.ts AS __ts, r.* {rows} QUALIFY {order} <= {window.count}"
+    if not window.is_range:
+        return f"SELECT __tau, r.ts AS __ts, r.* {rows}"
+    start, end = _ceiling("r.ts", window.slide), _ceiling(f"(r.ts + {window.length})", window.slide)
+    return f"SELECT __tau, {start} AS __ts, r.* {rows} AND {start} <= __tau AND __tau < {end}"
+
+
+def _ceiling(ts: str, slide: int) -> str:
+    """The next multiple of `slide`; DuckDB's % keeps the sign of the dividend."""
+    return ts if slide == 1 else f"({ts} + ((-{ts} % {slide}) + {slide}) % {slide})"

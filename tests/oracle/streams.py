@@ -1,0 +1,152 @@
+"""Arrivals: one global sequence of rows, `advance` calls, table updates and registrations.
+
+Time runs forward with ties, bursts and gaps; a row may come out of order within its stream's delay
+(accepted) or beyond it (late). A *cut* groups neighbouring rows of one stream into pushes; by the
+watermark rule no cut may change an answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from . import algebra
+from . import schema as schemas
+from .algebra import Query
+from .schema import Row, Schema, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    stream: str
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`at` None means the default, clock + 1; otherwise `ahead` ticks later than that."""
+
+    table: str
+    insert: tuple[Row, ...]
+    delete: tuple[Row, ...]
+    ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    query: int
+
+
+Event = Arrival | Advance | Update | Register
+
+ORIGINS = (0, 0, 0, -40, 1000, -(10**12), 10**15, 2**60, -(2**60))
+MOMENTS = (1_704_067_200, -30, 0, -2_208_988_800, 64_060_588_800)  # 2024, 1969, 1970, 1900, 4000
+
+
+def make(
+    rng: random.Random, schema: Schema, queries: tuple[Query, ...], size: int, enabled: frozenset[str]
+) -> tuple[Event, ...]:
+    """A world of `size` rows; the first query is registered before anything happens."""
+    read = {source.stream for query in queries for source in algebra.streams(query)}
+    draw = _Drawing(rng, schema, "nan" in enabled and rng.random() < 0.1, read)
+    events: list[Event] = [Register(0)]
+    waiting = list(range(1, len(queries)))
+    if "register_late" not in enabled:
+        events += [Register(q) for q in waiting]
+        waiting = []
+    last = 0
+    for _ in range(size):
+        draw.step()
+        events.append(draw.arrival("late" in enabled))
+        if rng.random() < 0.12 and "advance" in enabled:
+            events.append(draw.advance())
+        if schema.tables and rng.random() < 0.12:
+            events.append(draw.update())
+        if waiting and rng.random() < 0.08:
+            events.append(Register(waiting.pop(0)))
+        last = draw.now
+    events += [Register(q) for q in waiting]
+    for step in sorted(rng.sample(range(1, 60), 5)):
+        events.append(Advance(draw.at(last + step)))
+    return tuple(events)
+
+
+@dataclass
+class _Drawing:
+    rng: random.Random
+    schema: Schema
+    nan: bool
+    read: set[str]
+    origin: int = 0
+    now: int = 0
+    pace: tuple[int, ...] = (0, 0, 1)
+    keys: int = 4
+    held: dict[str, set[Row]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rng = self.rng
+        self.origin = rng.choice(MOMENTS if self.schema.timestamps else ORIGINS)
+        self.pace = rng.choice(((0, 0, 1), (0, 0, 0, 1), (0, 0, 1, 2), (1,), (0, 0, 0, 0, 5), (0, 0, 0, 1, 3)))
+        self.keys = rng.choice((2, 3, 3, 5))
+        self.nulls = rng.choice((0.0, 0.05, 0.25))
+        self.late = rng.choice((0.0, 0.05, 0.2))
+        self.weights = [rng.choice((2, 4, 8)) if s.name in self.read else 0.5 for s in self.schema.streams]
+        self.held = {t.name: set(t.rows) for t in self.schema.tables}
+
+    def at(self, tick: int) -> int:
+        return (self.origin + tick) * int(self.schema.unit)
+
+    def step(self) -> None:
+        self.now += self.rng.choice(self.pace) if self.rng.random() > 0.03 else self.rng.randint(10, 40)
+
+    def arrival(self, late: bool) -> Arrival:
+        stream = self.rng.choices(self.schema.streams, self.weights)[0]
+        slack = stream.delay // int(self.schema.unit)
+        tick = self.now - self.rng.randint(0, slack)
+        if late and self.rng.random() < self.late:
+            tick -= self.rng.randint(1, 6)
+        row = schemas.row(self.rng, stream.columns, self.keys, self.at(tick), self.nulls, 0.15 if self.nan else 0.0)
+        return Arrival(stream.name, row)
+
+    def advance(self) -> Advance:
+        """Mostly to just before the rows still to come; sometimes past them, and mostly they follow."""
+        tick = self.now + self.rng.choice((-3, -1, -1, -1, 0, 1, 2, 8))
+        if tick >= self.now and self.rng.random() < 0.9:
+            self.now = tick + 1
+        return Advance(self.at(tick))
+
+    def update(self) -> Update:
+        table: Table = self.rng.choice(self.schema.tables)
+        held = self.held[table.name]
+        gone = self.rng.sample(sorted(held, key=str), min(len(held), self.rng.randint(0, 2)))
+        fresh = {schemas.row(self.rng, table.columns, 4) for _ in range(self.rng.randint(0 if gone else 1, 2))} - held
+        held.difference_update(gone)
+        held.update(fresh)
+        ahead = self.rng.choice((None, None, 0, 3))
+        return Update(table.name, tuple(sorted(fresh, key=str)), tuple(gone), ahead)
+
+
+def cut(events: tuple[Event, ...], rng: random.Random | None, one_by_one: bool = False) -> Iterator[Event | list[Arrival]]:
+    """Pushes (lists of arrivals of one stream) and the other events between them.
+
+    Without `rng` neighbours are pushed together as far as can be; with it, cut at random.
+    """
+    group: list[Arrival] = []
+    chance = 0.0 if rng is None else rng.choice((0.1, 0.4, 0.8))
+    for event in events:
+        joins = isinstance(event, Arrival) and group and event.stream == group[0].stream
+        if group and (not joins or one_by_one or (rng is not None and rng.random() < chance)):
+            yield group
+            group = []
+        if isinstance(event, Arrival):
+            group.append(event)
+        else:
+            yield event
+    if group:
+        yield group

@@ -1,0 +1,102 @@
+"""The oracle checked on itself: DuckDB against the twin, the judge on true and spoiled traces, coverage."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from . import case as cases
+from . import features
+from .algebra import ToStream, is_grouped, key_positions
+from .case import Case
+from .check import Mismatch, judge, moments, same
+from .duck import Oracle
+from .ideal import perfect
+from .shrink import smallest
+from .streams import Arrival, cut
+from .twin import answer
+
+SEEDS = range(400)
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_duckdb_and_the_twin_agree(block: int) -> None:
+    compared = 0
+    for seed in range(1000 + block * 40, 1000 + block * 40 + 40):
+        case = cases.make(seed)
+        world = case.world()
+        oracle = Oracle(world)
+        for index, query in enumerate(case.queries):
+            relation = query.query if isinstance(query, ToStream) else query
+            since = world.registered[index]
+            taus = sorted(moments(relation, world, since, world.clock))
+            taus = sorted(random.Random(seed).sample(taus, min(len(taus), 6)))
+            for tau, rows in oracle.answers(relation, since, taus).items():
+                expected = answer(world, relation, since, tau)
+                assert same(expected, rows, relation.types), (seed, index, tau, expected, rows)
+                compared += 1
+    assert compared > 150
+
+
+def plain(seed: int) -> Case | None:
+    """A case the stand-in can play: keys, if any, are selected; and something is said."""
+    case = cases.make(seed)
+    if any(is_grouped(q) and (key_positions(q) is None) for q in case.queries):  # type: ignore[arg-type]
+        return None
+    if any("STRICT" not in perfect(case).queries[i].pattern and not isinstance(q, ToStream) for i, q in enumerate(case.queries)):
+        return None
+    return case
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_judge_accepts_the_truth_and_nothing_less(block: int) -> None:
+    spoiled = 0
+    for seed in range(2000 + block * 40, 2000 + block * 40 + 40):
+        case = plain(seed)
+        if case is None:
+            continue
+        trace = perfect(case)
+        judge(case, trace)
+        heard = next((h for h in trace.queries if h.changes), None)
+        if heard is None:
+            continue
+        added = [i for i, c in enumerate(heard.changes) if c.op == "+"]
+        heard.changes.pop(random.Random(seed).choice(added))
+        heard.calls = [(heard.calls[0][0], len(heard.changes))]
+        heard.snapshots.clear()
+        with pytest.raises(Mismatch):
+            for attempt in range(30):  # the judge looks at a sample of instants
+                judge(replace(case, seed=attempt), trace)
+        spoiled += 1
+    assert spoiled > 5
+
+
+def test_a_cut_keeps_the_arrivals() -> None:
+    case = cases.make(5)
+    rows = [e for e in case.events if isinstance(e, Arrival)]
+    for rng, single in ((None, False), (random.Random(1), False), (None, True)):
+        flat = [a for part in cut(case.events, rng, single) if isinstance(part, list) for a in part]
+        assert flat == rows
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    case = cases.make(11)
+
+    def fails(c: Case) -> bool:
+        return sum(isinstance(e, Arrival) and e.row[0] is not None for e in c.events) >= 3
+
+    small = smallest(case, fails, seconds=5)
+    assert fails(small)
+    assert sum(isinstance(e, Arrival) for e in small.events) == 3
+
+
+def test_every_construct_is_drawn() -> None:
+    seen: Counter[str] = Counter()
+    for seed in SEEDS:
+        seen.update(set(+cases.make(seed).constructs()))
+    expected = {*features.ALL, *features.NESTED, "count(*)", "count", "sum", "avg", "min", "max"}
+    rare = {name: seen[name] for name in sorted(expected) if seen[name] < 4}
+    assert not rare, f"drawn too rarely in {len(SEEDS)} cases: {rare}"

@@ -1,0 +1,154 @@
+"""The naive twin: Q(τ) in plain Python, short enough to be believed.
+
+A relation is a list of (values, ts); `ts` is when the row became true, needed only where a table is looked
+up as it was then. Nothing here is incremental and nothing is shared with the engine or with DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
+from .model import BEGINNING, World
+from .scalar import NAN, Env, Expr, Value, evaluate, walk
+from .scalar import Col as Column
+
+Row = tuple[Value, ...]
+Stamped = tuple[Row, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a query registered when the clock showed `since` can see at `tau`."""
+
+    world: World
+    since: int
+    tau: int
+
+    def window(self, source: StreamSource) -> list[Stamped]:
+        stream, window = self.world.schema.stream(source.stream), source.window
+        rows = [(row, row[stream.time]) for row in self.world.accepted[source.stream]]
+        rows = [(row, ts) for row, ts in rows if self.since < ts <= self.tau]
+        if window.kind == "rows":
+            return self.last(source, sorted(rows, key=lambda r: r[1]))  # stable: arrival breaks ties
+        alive = [(row, *window.bounds(ts)) for row, ts in rows]
+        return [(row, start) for row, start, end in alive if start <= self.tau and (end is None or self.tau < end)]
+
+    def last(self, source: StreamSource, rows: list[Stamped]) -> list[Stamped]:
+        names = [name for name, _ in self.world.schema.stream(source.stream).columns]
+        places = [names.index(p) for p in source.window.partition]
+        seen: Counter[Row] = Counter()
+        kept = []
+        for row, ts in reversed(rows):
+            key = canonical(tuple(row[p] for p in places))
+            seen[key] += 1
+            if seen[key] <= source.window.count:
+                kept.append((row, ts))
+        return kept
+
+    def rows(self, source: Source) -> list[Stamped]:
+        match source:
+            case StreamSource():
+                return self.window(source)
+            case SubSource(query):
+                return self.relation(query)
+            case TableSource(table):  # an NRR is filtered later, by the result's ts
+                return [(v.row, v.since) for v in self.world.tables[table]
+                        if not source.retroactive or v.since <= self.tau < v.until]  # fmt: skip
+
+    def relation(self, query: Relation) -> list[Stamped]:
+        if isinstance(query, SetOp):
+            return [(row, self.tau) for row in self.combined(query)]
+        rows = self.joined(query)
+        if query.keys is not None:
+            result = [(row, self.tau) for row in grouped(query, [env for env, _ in rows])]
+        else:
+            result = [(tuple(evaluate(i, env) for i in query.items), ts) for env, ts in rows]
+        if query.distinct:
+            return [(row, self.tau) for row in Counter(canonical(row) for row, _ in result)]
+        return [(canonical(row), ts) for row, ts in result]
+
+    def joined(self, query: Select) -> list[tuple[Env, int]]:
+        """FROM and WHERE: each combination of rows for which all conjuncts are true, with its ts."""
+        partial: list[tuple[Env, int]] = [({}, BEGINNING)]
+        bound: set[str] = set()
+        waiting = list(query.conjuncts)
+        for source in ordered(query.sources):
+            bound.add(source.alias)
+            ready = [c for c in waiting if aliases(c) <= bound]
+            waiting = [c for c in waiting if c not in ready]
+            partial = [
+                (env, max(ts, stamp))
+                for before, ts in partial
+                for row, stamp in self.matching(source, ts)
+                if holds(ready, env := {**before, **self.named(source, row)})
+            ]
+        anti = query.anti
+        if anti is not None:
+            right = [self.named(anti.source, row) for row, _ in self.rows(anti.source)]
+            partial = [(env, ts) for env, ts in partial if not any(holds(anti.on, {**env, **r}) for r in right)]
+        return partial
+
+    def matching(self, source: Source, ts: int) -> list[Stamped]:
+        if isinstance(source, TableSource) and not source.retroactive:
+            return [(v.row, ts) for v in self.world.tables[source.table] if v.since <= ts < v.until]
+        return self.rows(source)
+
+    def named(self, source: Source, row: Row) -> Env:
+        match source:
+            case StreamSource(stream):
+                names = [name for name, _ in self.world.schema.stream(stream).columns]
+            case TableSource(table):
+                names = [name for name, _ in self.world.schema.table(table).columns]
+            case SubSource(query):
+                names = [f"c{i}" for i in range(len(query.types))]
+        return {(source.alias, name): value for name, value in zip(names, row, strict=True)}
+
+    def combined(self, query: SetOp) -> Iterator[Row]:
+        left = Counter(row for row, _ in self.relation(query.left))
+        right = Counter(row for row, _ in self.relation(query.right))
+        if not query.all:
+            left, right = Counter(set(left)), Counter(set(right))
+        match query.op:
+            case "union":
+                result = left + right if query.all else left | right
+            case "intersect":
+                result = left & right
+            case _:
+                result = left - right
+        return result.elements()
+
+
+def ordered(sources: tuple[Source, ...]) -> list[Source]:
+    """Tables looked up at the result's ts come last."""
+    return sorted(sources, key=lambda s: isinstance(s, TableSource) and not s.retroactive)
+
+
+def holds(conjuncts: tuple[Expr, ...] | list[Expr], env: Env) -> bool:
+    return all(evaluate(c, env) is True for c in conjuncts)
+
+
+def aliases(expr: Expr) -> set[str]:
+    return {part.alias for part in walk(expr) if isinstance(part, Column)}
+
+
+def grouped(query: Select, rows: list[Env]) -> Iterator[Row]:
+    groups: dict[Row, list[Env]] = {} if query.keys else {(): []}
+    for env in rows:
+        groups.setdefault(canonical(tuple(evaluate(k, env) for k in query.keys or ())), []).append(env)
+    for group in groups.values():
+        env = group[0] if group else {}
+        if all(evaluate(h, env, group) is True for h in query.having):
+            yield tuple(evaluate(i, env, group) for i in query.items)
+
+
+def canonical(row: Row) -> Row:
+    """One NaN object, so that rows with NaN are equal."""
+    return tuple(NAN if isinstance(v, float) and v != v else v for v in row)
+
+
+def answer(world: World, query: Relation, since: int, tau: int) -> list[Row]:
+    """Q(τ) as a list of rows in no order."""
+    return [row for row, _ in Moment(world, since, tau).relation(query)]
