@@ -14,6 +14,7 @@ from penstock.surfaces.benches.reference.aggregate import SlidingAggregate
 from penstock.surfaces.benches.reference.distinct import Distinct
 from penstock.surfaces.benches.reference.except_ import Except
 from penstock.surfaces.benches.reference.three_way import ThreeWay
+from penstock.surfaces.benches.reference.three_way_delta import ThreeWayDelta
 from penstock.surfaces.benches.reference.window_join import WindowJoin
 from penstock.surfaces.benches.workload import Workload
 
@@ -72,6 +73,7 @@ def test_three_way_gives_every_triple_whose_lifetimes_meet(batch: int) -> None:
            FROM a, b, c WHERE a.x = b.x AND a.y = c.y AND t < e""",
     )
     assert run(ThreeWay(work), work) == expected
+    assert run(ThreeWayDelta(work), work) == expected
 
 
 @pytest.mark.parametrize("batch", BATCHES)

@@ -22,6 +22,8 @@ class Case:
     """Makes the hand-written program of this query, ready for its first rows."""
     elsewhere: str | None = None
     """The query for DataFusion's unbounded plan; None where it refuses such a query."""
+    variant: tuple[str, Callable[[Workload], Any]] | None = None
+    """A second hand-written program worth knowing the pace of, and what it does differently."""
     window: int = 10_000
     x_keys: int = 2_000
     y_keys: int = 200_000
@@ -62,6 +64,7 @@ def window_join() -> list[Case]:
 
 def three_way() -> list[Case]:
     from penstock.surfaces.benches.reference.three_way import ThreeWay
+    from penstock.surfaces.benches.reference.three_way_delta import ThreeWayDelta
 
     return [
         Case(
@@ -76,6 +79,7 @@ def three_way() -> list[Case]:
             " FROM a JOIN c ON a.y = c.y AND a.ts > c.ts - {w} AND a.ts < c.ts + {w}"
             " JOIN b ON a.x = b.x AND a.ts > b.ts - {w} AND a.ts < b.ts + {w}"
             " AND c.ts > b.ts - {w} AND c.ts < b.ts + {w}",
+            ("without intermediate results", ThreeWayDelta),
         )
     ]
 

@@ -60,22 +60,25 @@ def compare(
     other = runs.DataFusion(case, work) if datafusion and case.elsewhere else None
     hand: list[float] = []
     mine: list[float] = []
-    else_: list[float] = []
+    elsewhere: list[float] = []
+    variant: list[float] = []
     failures: list[str] = []
     rows = state = 0
     for turn in range(repeat + 1):
         tell(f"{case.name}: {'warming up' if turn == 0 else f'turn {turn} of {repeat}'}")
-        limit, run = runs.hand_written(case, work), runs.engine(case, work)
+        limit, run = runs.hand_written(case.program, work), runs.engine(case, work)
         if turn == 0:
             rows, state = limit.checksum.rows, run.state_bytes or 0
             difference = run.checksum.difference(limit.checksum)
             if difference:
                 failures.append(f"engine and hand-written program differ: {difference}")
         took = other.run()[0] if other else 0.0
+        second = runs.hand_written(case.variant[1], work).seconds if case.variant else 0.0
         if turn:
             hand.append(limit.seconds)
             mine.append(run.seconds)
-            else_.append(took)
+            elsewhere.append(took)
+            variant.append(second)
     pace, limit_pace = (work.events / statistics.median(t) for t in (mine, hand))
     ours: dict[str, Any] = {
         "events_per_second": round(pace),
@@ -84,10 +87,14 @@ def compare(
         "state_bytes": state,
     }
     theirs: dict[str, Any] = {"hand_written_events_per_second": round(limit_pace)}
+    if case.variant:
+        theirs[f"hand_written_{case.variant[0].replace(' ', '_')}_events_per_second"] = round(
+            work.events / statistics.median(variant)
+        )
     if pace < SHARE * limit_pace:
         failures.append(f"{pace / limit_pace:.2f} of the hand-written program, {SHARE} wanted")
     if other:
-        other_pace = work.events / statistics.median(else_)
+        other_pace = work.events / statistics.median(elsewhere)
         theirs["datafusion_events_per_second"] = round(other_pace)
         theirs["datafusion"] = (
             f"{other.version}, unbounded plan over ordered CSV, without __op, __ts and __exp"

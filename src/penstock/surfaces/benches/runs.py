@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ class Run:
     state_bytes: int | None = None
 
 
-def hand_written(case: Case, work: Workload) -> Run:
+def hand_written(make: Callable[[Workload], Any], work: Workload) -> Run:
     """The limit: one compiled loop that knows its query."""
-    run, program = Run(), case.program(work)
+    run, program = Run(), make(work)
     for step in work.steps():
         began = time.perf_counter()
         tables = program(step)
