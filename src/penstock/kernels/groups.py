@@ -110,7 +110,7 @@ def sum_ints(slots, signs, gid, ev_row, values, low, high, out_low, out_high):  
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
-        v = values[s]
+        v = values[s] if signs[i] != 0 else 0
         if signs[i] < 0:
             # low/high minus v: add the complement with a carry.
             before = np.uint64(low[g])
@@ -147,10 +147,10 @@ def two_square(a):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sum_doubles(slots, signs, gid, ev_row, values, high, low, odd, size, squared, out, out_low, out_odd):  # type: ignore[no-untyped-def]
+def sum_doubles(slots, signs, gid, ev_row, values, high, low, nan, more, less, size, squared, out, out_low, out_odd):  # type: ignore[no-untyped-def]
     """Running sums of doubles (or of their squares); a NULL argument holds 0.
 
-    odd[g] counts (NaN, +inf, -inf) apart so that they can leave again. An emptied group starts afresh.
+    NaN, +inf and -inf are counted apart so that they can leave again. An emptied group starts afresh.
     `size` is a scratch count of members per group.
     """
     for i in range(slots.shape[0]):
@@ -159,7 +159,7 @@ def sum_doubles(slots, signs, gid, ev_row, values, high, low, odd, size, squared
         v = values[s]
         sign = signs[i]
         size[g] += sign
-        if np.isfinite(v):
+        if sign != 0 and np.isfinite(v):
             if squared:
                 v, rest = two_square(v)
             else:
@@ -168,22 +168,22 @@ def sum_doubles(slots, signs, gid, ev_row, values, high, low, odd, size, squared
             e += low[g] + sign * rest
             high[g], low[g] = two_sum(h, e)
         elif np.isnan(v):
-            odd[g, 0] += sign
+            nan[g] += sign
         elif v > 0 or squared:
-            odd[g, 1] += sign
+            more[g] += sign
         else:
-            odd[g, 2] += sign
+            less[g] += sign
         if size[g] == 0:
             high[g] = 0.0
             low[g] = 0.0
         r = ev_row[i]
         out[r] = high[g]
         out_low[r] = low[g]
-        if odd[g, 0] > 0 or (odd[g, 1] > 0 and odd[g, 2] > 0):
+        if nan[g] > 0 or (more[g] > 0 and less[g] > 0):
             out_odd[r] = 3
-        elif odd[g, 1] > 0:
+        elif more[g] > 0:
             out_odd[r] = 1
-        elif odd[g, 2] > 0:
+        elif less[g] > 0:
             out_odd[r] = 2
         else:
             out_odd[r] = 0
@@ -219,3 +219,41 @@ def distinct_events(slots, signs, value, valid, copies, out):  # type: ignore[no
                 copies[c] -= 1
                 if copies[c] == 0:
                     out[i] = -1
+
+
+@kernel
+def deviation(high, low, high2, low2, odd, counts, out):  # type: ignore[no-untyped-def]
+    """Sample standard deviation from sums of values and of squares, both as pairs.
+
+    n * sum(x * x) - sum(x) ** 2 is taken in pairs too, so that it survives cancellation.
+    """
+    for r in range(out.shape[0]):
+        n = counts[r]
+        if n < 2:
+            out[r] = 0.0
+            continue
+        if odd[r] > 0:
+            out[r] = np.nan
+            continue
+        m = high[r] / n
+        # mean as a pair: m + d
+        p = m * n
+        c = 134217729.0 * m
+        hi = c - (c - m)
+        lo = m - hi
+        k = 134217729.0 * n
+        nh = k - (k - n)
+        nl = n - nh
+        e = ((hi * nh - p) + hi * nl + lo * nh) + lo * nl
+        d = (((high[r] - p) - e) + low[r]) / n
+        # sum(x*x) - n * (m + d)**2 = (S2 - n*m*m) - 2*n*m*d - n*d*d
+        q, q_rest = two_square(m)
+        # n * (q + q_rest) as a pair
+        p2 = q * n
+        c = 134217729.0 * q
+        hi = c - (c - q)
+        lo = q - hi
+        e2 = ((hi * nh - p2) + hi * nl + lo * nh) + lo * nl
+        v, v_rest = two_sum(high2[r], -p2)
+        v = v + (v_rest + (low2[r] - e2 - n * q_rest) - 2.0 * n * m * d - n * d * d)
+        out[r] = np.sqrt(max(v, 0.0) / (n - 1))

@@ -191,8 +191,8 @@ class Atoms(SparkParser):
                 "join with the subquery, or write NOT EXISTS (SELECT ...) for NOT IN",
             )
         items = self.listed(self.scalar)
-        self.demand(TokenType.R_PAREN, ")")
-        return self.expression(exp.In(this=this, expressions=items))
+        closing = self.demand(TokenType.R_PAREN, ")")
+        return self.expression(exp.In(this=this, expressions=items), closing)
 
     def _parse_is(self, this: exp.Expr | None) -> exp.Expr:
         negated = self._match(TokenType.NOT)
@@ -258,8 +258,9 @@ class Atoms(SparkParser):
         """`.5`: the tokenizer makes two tokens of it."""
         if self._next.token_type != TokenType.NUMBER or self._curr.end + 1 != self._next.start:
             return None
+        point = self._curr
         self._advance(2)
-        return self.expression(exp.Literal(this=f"0.{self._prev.text}", is_string=False), self._prev)
+        return self._spanning(exp.Literal(this=f"0.{self._prev.text}", is_string=False), point, self._prev)
 
     def read_constant(self) -> exp.Expr:
         self._advance()

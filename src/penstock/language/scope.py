@@ -74,15 +74,21 @@ class Scope:
         return Scope(self.parts + right.parts, self.merged + right.merged, qualified=True)
 
     def merging(self, new: list[Merged]) -> Scope:
-        """With these columns merged; what they hide, older mergings included, is no longer seen by itself."""
-        hidden = frozenset[int]().union(*(one.hides for one in new))
-        kept = tuple(one for one in self.merged if one.hides.isdisjoint(hidden))
-        return Scope(self.parts, (*kept, *new), self.outer, self.qualified)
+        """With these columns merged; a merging of merged columns hides all that they hid."""
+        kept = list(self.merged)
+        for one in new:
+            hides = one.hides
+            for older in [o for o in kept if not o.hides.isdisjoint(one.hides)]:
+                kept.remove(older)
+                hides |= older.hides
+            kept.append(Merged(one.name, one.expression, hides))
+        return Scope(self.parts, tuple(kept), self.outer, self.qualified)
 
     def within(self, outer: Scope) -> Scope:
         """This scope as a subquery's, after the columns of the outer one."""
         inner = self.moved(outer.width)
-        return Scope(inner.parts, inner.merged, outer, qualified=True)
+        shown = Scope(outer.parts, outer.merged, outer.outer, qualified=True)
+        return Scope(inner.parts, inner.merged, shown, qualified=True)
 
     def column(self, part: Part, index: int) -> Column:
         field = part.schema[index]

@@ -309,7 +309,9 @@ def _negate(name: str, arguments: Arguments) -> Expression:
             return Literal(value, a.type)
         # -(2147483648) was read as BIGINT because the sign comes apart from the digits.
         kind = Type.INT if a.type is Type.BIGINT and value == -(2**31) else a.type
-        return Literal(value, kind if value < _SPAN[kind] else Type.BIGINT)
+        if value >= _SPAN[kind]:
+            kind = Type.BIGINT
+        return Literal(value if value < _SPAN[kind] else None, kind)
     if a.type is Type.INTERVAL:
         return Call(name, arguments, Type.INTERVAL)
     return _same_number(name, arguments)

@@ -49,9 +49,7 @@ class Calendar:
             wanted += 1
         if wanted != shift:
             self.registers[kernels.SHIFT] = wanted
-            kernels.rebuild(
-                self.capacity, self.head, self.forth, self.back, self.when, self.registers
-            )
+            kernels.rebuild(self.capacity, self.head, self.forth, self.back, self.when, self.registers)
 
     def put(self, slots: Array, times: Ints, now: int) -> None:
         """Schedule slots; FOREVER is not scheduled."""
@@ -62,9 +60,7 @@ class Calendar:
             bounded = times[times < FOREVER]
             latest = int(bounded.max()) if len(bounded) else now
         self.span(latest, now)
-        kernels.put_many(
-            slots, times, FOREVER, self.head, self.forth, self.back, self.when, self.registers
-        )
+        kernels.put_many(slots, times, FOREVER, self.head, self.forth, self.back, self.when, self.registers)
 
     def drain(self, now: int) -> Array:
         """Everything due by `now`, unordered."""

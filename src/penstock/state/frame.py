@@ -51,6 +51,4 @@ class Frame:
 
     def at(self, rows: Rows) -> tuple[Column, ...]:
         """The columns at these slots, lazily: read them before the slots are written again."""
-        return tuple(
-            Column.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True)
-        )
+        return tuple(Column.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))

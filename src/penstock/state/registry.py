@@ -54,9 +54,7 @@ class Registry:
     def release(self, ids: Ids) -> None:
         """Forget these values (each once)."""
         if len(ids):
-            kernels.release(
-                ids, self._head, self._chain, self._keys, self._free, self._registers
-            )
+            kernels.release(ids, self._head, self._chain, self._keys, self._free, self._registers)
 
     def _grow(self) -> None:
         old, new = self.capacity, 2 * self.capacity

@@ -27,10 +27,9 @@ from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
-from penstock.state.frame import Frame
+from penstock.state.pool import NO_SLOTS, Pool, Slots
 from penstock.state.registry import Registry
 
-Slots = NDArray[np.int32]
 Signs = NDArray[np.int8]
 
 
@@ -45,23 +44,17 @@ class Events(NamedTuple):
     ended: Slots
 
 
-_NO_SLOTS = np.empty(0, np.int32)
-
-
 class Roster:
     """Rows alive on one edge. `types` are the payload columns to keep (may be none)."""
 
     def __init__(self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern) -> None:
         self.pattern = pattern
-        self.frame = Frame(arena, f"{name}.row", types)
-        self.slab = Slab(
-            arena, name, ts=(np.int64, 0), exp=(np.int64, 0), end=(np.int64, 0), free=(np.int32, 0)
-        )
+        self._pool = Pool(arena, name, types)
+        self.frame = self._pool.frame
+        self.slab = Slab(arena, name, ts=(np.int64, 0), exp=(np.int64, 0), end=(np.int64, 0))
         self._arena = arena
         self._name = name
-        self._free = 0
-        self._ended: Slots = _NO_SLOTS
-        self.capacity = 0
+        self._ended: Slots = NO_SLOTS
         self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
         if self._fifo:
             self._queue = arena.array(f"{name}.queue", np.int32, 64)
@@ -74,7 +67,12 @@ class Roster:
             self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
 
     def __len__(self) -> int:
-        return self.capacity - self._free - len(self._ended)
+        return len(self._pool) - len(self._ended)
+
+    @property
+    def capacity(self) -> int:
+        """Every slot is below this."""
+        return self._pool.capacity
 
     def step(self, batch: Batch, now: int) -> Events:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
@@ -83,7 +81,7 @@ class Roster:
         if batch.sign is None:
             slots = self._admit(batch)
             starts = batch.ts
-            retracted, at = _NO_SLOTS, np.empty(0, np.int64)
+            retracted, at = NO_SLOTS, np.empty(0, np.int64)
             self._calendar.put(slots, batch.exp, now)
             if self.pattern is Pattern.STRICT and len(batch):
                 self._match(batch, slots)
@@ -110,9 +108,8 @@ class Roster:
             gids = np.unique(self._unders["gid"][ended])
             gone = self._stacks["top"][gids] < 0
             self._rows.release(gids[gone])
-        self.slab["free"][self._free : self._free + len(ended)] = ended
-        self._free += len(ended)
-        self._ended = _NO_SLOTS
+        self._pool.give(ended)
+        self._ended = NO_SLOTS
 
     def _step_fifo(self, batch: Batch, now: int) -> Events:
         slots = self._admit(batch)
@@ -158,34 +155,21 @@ class Roster:
 
     def _admit(self, batch: Batch) -> Slots:
         """Give each row a slot and write it there."""
-        n = len(batch)
-        if n == 0:
-            return _NO_SLOTS
-        if n > self._free:
-            self._grow(n)
-        self._free -= n
-        slots: Slots = self.slab["free"][self._free : self._free + n][::-1].copy()
+        if len(batch) == 0:
+            return NO_SLOTS
+        slots = self._pool.take(batch.columns[: len(self.frame.types)], len(batch))
+        capacity = self._pool.capacity
+        if capacity > self.slab.capacity:
+            self.slab.fit(capacity)
+            if not self._fifo:
+                self._calendar.fit(capacity)
+            if self.pattern is Pattern.STRICT:
+                self._unders.fit(capacity)
         slab = self.slab
         slab["ts"][slots] = batch.ts
         slab["exp"][slots] = batch.exp
         slab["end"][slots] = batch.exp
-        self.frame.put(slots, batch.columns[: len(self.frame.types)])
         return slots
-
-    def _grow(self, wanted: int) -> None:
-        old = self.capacity
-        new = max(64, 2 * old)
-        while new - old + self._free < wanted:
-            new *= 2
-        self.slab.fit(new)
-        self.frame.fit(new)
-        if not self._fifo:
-            self._calendar.fit(new)
-        if self.pattern is Pattern.STRICT:
-            self._unders.fit(new)
-        self.slab["free"][self._free : self._free + new - old] = np.arange(new - 1, old - 1, -1)
-        self._free += new - old
-        self.capacity = new
 
     def _match(self, batch: Batch, slots: Slots) -> None:
         """Number the rows by (values, exp); let each '-' end a row with the same number."""
@@ -206,9 +190,7 @@ class Roster:
             raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
         self._unders["gid"][slots] = gids
 
-    def _events(
-        self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots
-    ) -> Events:
+    def _events(self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots) -> Events:
         if self.pattern is Pattern.STRICT and len(natural):
             # All copies of such a row end together, so its stack is simply emptied.
             self._stacks["top"][self._unders["gid"][natural]] = -1

@@ -122,6 +122,8 @@ def partial(parts: Sequence[Part], function: Nullable) -> Run:
         for _, mask in pairs:
             valid = both(valid, mask)
         values, bad = function(*(values for values, _ in pairs))
+        if len(bad) != len(values):  # a constant is bad for every row
+            bad = np.repeat(bad, len(values))
         return values, without(valid, bad)
 
     return run

@@ -1,0 +1,177 @@
+"""NOT EXISTS and LEFT ANTI JOIN: left rows while no right row matches.
+
+Paper      Golab & Özsu 2005, §2.1 (negation), here with any predicate.
+Invariant  a left row is shown exactly while its number of live matching right rows is zero.
+Pattern    STRICT: an arrival on the right takes left rows back.
+State      both inputs' live rows, linked by key; per left row its number of matches.
+Cost       O(arrivals and ends × matches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.schema import Schema
+from penstock.kernels import chains
+from penstock.operators.conditions import KeyMaker, Tester, take_apart
+from penstock.operators.contract import ABSENT, Site, empty, in_order, signs, together
+from penstock.plan.expressions import Expression, columns
+from penstock.plan.pattern import Pattern
+from penstock.state.arena import Slab
+from penstock.state.linked import LinkedRoster, started_and_retracted
+
+
+class AntiJoinOperation:
+    def __init__(
+        self,
+        site: Site,
+        schemas: tuple[Schema, Schema],
+        predicates: Sequence[Expression],
+        patterns: Sequence[Pattern],
+        needed: frozenset[int],
+    ) -> None:
+        equalities, residuals = take_apart(predicates, schemas)
+        self._tester = Tester(site)
+        self._tests = [r.whole for r in residuals]
+        if len(equalities) > 1:
+            self._tests += [e.whole for e in equalities]
+        keyed = {c.index for e in equalities for c in columns(e.whole)}
+        tested = {c.index for t in self._tests for c in columns(t)} | keyed
+        self._width = len(schemas[0])
+        self._whole = self._width + len(schemas[1])
+        self._keys = [KeyMaker(site), KeyMaker(site)]
+        self._sides: list[LinkedRoster] = []
+        self._stored: list[tuple[int, ...]] = []
+        for i, (schema, start) in enumerate(zip(schemas, (0, self._width), strict=True)):
+            wanted = (needed | tested) if i == 0 else tested
+            stored = tuple(k for k in range(len(schema)) if start + k in wanted)
+            self._stored.append(stored)
+            self._keys[i].index([e.side(i) for e in equalities])
+            types = [schema[k].type for k in stored]
+            name = f"{site.name}.{'left' if i == 0 else 'right'}"
+            self._sides.append(LinkedRoster(site.arena, name, types, 1, patterns[i]))
+        self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        left, right = self._sides
+        l_batch, (l_key,), apart = self._clean_left(inputs[0])
+        r_batch, (r_key,) = self._keys[1].clean(inputs[1])
+        l_new, l_gone, _ = self._enter(0, l_batch, l_key, now)
+        r_new, _, r_ended = self._enter(1, r_batch, r_key, now)
+        self._matches.fit(left.roster.capacity)
+        self._matches["count"][l_new] = 0
+        # Matches begin with the later of the two (left first in an instant) and end with the right row.
+        found = [
+            (l_new, left.ts[l_new], np.zeros(len(l_new), np.int64)),
+            (l_gone, left.end[l_gone], np.zeros(len(l_gone), np.int64)),
+            self._met(right, r_new, right.ts[r_new], left, tie=True, delta=1),
+            self._met_by(l_new, left.ts[l_new]),
+            self._met(right, r_ended, right.end[r_ended], left, tie=False, delta=-1),
+        ]
+        slots, times, deltas = (np.concatenate(p) for p in zip(*found, strict=True))
+        out = self._transitions(slots, times, deltas) if len(slots) else empty(self._width)
+        left.finish()
+        right.finish()
+        return together([out, apart]) if len(apart) else out
+
+    def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
+        """Left rows with a NULL key match nothing: they pass as they are."""
+        cleaned, keys = self._keys[0].clean(batch)
+        if len(cleaned) == len(batch):
+            return cleaned, keys, empty(self._width)
+        apart = batch.take(np.flatnonzero(~self._keys[0].can_match(batch)))
+        apart = Batch(apart.ts, apart.exp, apart.columns, signs(apart))
+        return cleaned, keys, apart
+
+    def _enter(self, side: int, batch: Batch, key: Ints, now: int) -> tuple[Array, Array, Array]:
+        """Slots that started, that were taken back, and all that ended."""
+        roster = self._sides[side]
+        if batch.sign is not None:
+            key = key[batch.sign > 0]
+        stored = tuple(batch.columns[k] for k in self._stored[side])
+        events = roster.step(batch.with_columns(stored), [key], now)
+        started, retracted = started_and_retracted(events, roster.exp, roster.end)
+        return started, retracted, events.ended
+
+    def _met(
+        self, own: LinkedRoster, rows: Array, times: Ints, other: LinkedRoster, *, tie: bool, delta: int
+    ) -> tuple[Array, Ints, Ints]:
+        """Left slots that right `rows` match at `times`."""
+        found, partner = self._probe(own, rows, times, other, tie)
+        found, partner = self._pass(partner, rows[found], times[found])
+        return found, partner, np.full(len(found), delta, np.int64)
+
+    def _met_by(self, rows: Array, times: Ints) -> tuple[Array, Ints, Ints]:
+        """Left `rows`, once for each right row alive that matches."""
+        left, right = self._sides
+        found, partner = self._probe(left, rows, times, right, False)
+        slots, at = self._pass(rows[found], partner, times[found])
+        return slots, at, np.ones(len(slots), np.int64)
+
+    def _probe(
+        self, own: LinkedRoster, rows: Array, times: Ints, other: LinkedRoster, tie: bool
+    ) -> tuple[Array, Array]:
+        keys = own.indexes[0].key[rows]
+        index = other.indexes[0]
+        n, done, room = len(rows), 0, max(1024, 2 * len(rows))
+        out_rows, out_slots = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        while done < n:
+            row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
+            before = done
+            done, made = chains.probe(
+                keys, times, done, index.key, index.head, index.chain, 0, other.ts, other.end, False, tie, row, slot
+            )
+            out_rows.append(row[:made])
+            out_slots.append(slot[:made])
+            if done == before:
+                room *= 2
+        return np.concatenate(out_rows), np.concatenate(out_slots)
+
+    def _pass(self, l_slots: Array, r_slots: Array, times: Ints) -> tuple[Array, Ints]:
+        """Pairs that satisfy what the key does not say: left slots and times."""
+        for test in self._tests:
+            if not len(l_slots):
+                break
+            row: list[Column] = [ABSENT] * self._whole
+            for side, slots, start in ((0, l_slots, 0), (1, r_slots, self._width)):
+                for k, column in zip(self._stored[side], self._sides[side].columns(slots), strict=True):
+                    row[start + k] = column
+            passed = self._tester.test(test, row, len(l_slots))
+            l_slots, r_slots, times = l_slots[passed], r_slots[passed], times[passed]
+        return l_slots, times
+
+    def _transitions(self, slots: Array, times: Ints, deltas: Ints) -> Batch:
+        """Left rows whose count becomes zero ('+') or stops being zero ('-'), instant by instant."""
+        left = self._sides[0]
+        order = np.lexsort((times, slots))
+        slots, times, deltas = slots[order], times[order], deltas[order]
+        new_slot = np.ones(len(slots), np.bool_)
+        new_slot[1:] = slots[1:] != slots[:-1]
+        new_pair = new_slot.copy()
+        new_pair[1:] |= times[1:] != times[:-1]
+        at = np.flatnonzero(new_pair)
+        net = np.add.reduceat(deltas, at)
+        slots, times, first = slots[at], times[at], new_slot[at]
+        running = np.cumsum(net)
+        begins = np.flatnonzero(first)
+        # Subtract what other rows had accumulated before this row began.
+        base = np.repeat(running[begins] - net[begins], np.diff(np.append(begins, len(net))))
+        after = running - base + self._matches["count"][slots]
+        before = after - net
+        born = left.fresh[slots] & (left.ts[slots] == times)
+        was = ~born & (before == 0)
+        shown = (after == 0) & (times < left.end[slots])
+        last = np.append(begins[1:], len(net)) - 1
+        self._matches["count"][slots[last]] = after[last]
+        rows = np.flatnonzero(was != shown)
+        sign = np.where(shown[rows], 1, -1).astype(np.int8)
+        columns: list[Column] = [ABSENT] * self._width
+        for k, column in zip(self._stored[0], left.columns(slots[rows]), strict=True):
+            _ = column.values
+            columns[k] = column
+        made = Batch(times[rows], left.exp[slots[rows]], tuple(columns), sign)
+        order = in_order(made.ts, sign)
+        return made if order is None else made.take(order)

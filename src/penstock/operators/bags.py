@@ -1,0 +1,162 @@
+"""Set operations that must know every copy: over inputs that take rows back, and the ALL forms.
+
+Paper      Golab & Özsu 2005, §2.1 (two-buffer δ, intersection, negation by Equation 1).
+Invariant  DISTINCT, INTERSECT, EXCEPT: as in `sets`. EXCEPT ALL: the max(v1 - v2, 0) left copies with the greatest
+           exp are shown. INTERSECT ALL: min(v1, v2) pairs, paired anew when one of a pair ends.
+Pattern    INTERSECT ALL of WEAK inputs: WEAK; everything else here: STRICT.
+State      per live copy: its exp and its place in its value's list.
+Cost       O(events); an arrival out of exp order walks its value's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Batch
+from penstock.data.schema import Schema
+from penstock.kernels import bags as kernels
+from penstock.operators.contract import Site, empty, in_order, signs
+from penstock.plan.pattern import Pattern
+from penstock.state import words
+from penstock.state.arena import Slab
+from penstock.state.frame import Frame
+from penstock.state.registry import Registry
+from penstock.state.roster import Events, Roster
+
+NEVER = int(kernels.NEVER)
+
+
+class Side:
+    """The copies of one input: a roster of bare lifetimes whose payload is the value's number."""
+
+    def __init__(self, site: Site, name: str, pattern: Pattern) -> None:
+        from penstock.data.types import Type
+
+        self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], pattern)
+        self.links = Slab(
+            site.arena, f"{site.name}.{name}.links",
+            up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
+            on=(np.bool_, False), plus=(np.int64, -1),
+        )  # fmt: skip
+
+    @property
+    def gid(self):  # type: ignore[no-untyped-def]
+        return self.roster.frame.values[0]
+
+    @property
+    def exp(self):  # type: ignore[no-untyped-def]
+        return self.roster.slab["exp"]
+
+
+class BagOperation:
+    """One of kernels.DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL."""
+
+    def __init__(self, site: Site, schema: Schema, mode: int, patterns: Sequence[Pattern]) -> None:
+        self._mode = mode
+        self._types = [f.type for f in schema]
+        arena, name = site.arena, site.name
+        self._values = Registry(arena, f"{name}.value", words.width(self._types))
+        self._frame = Frame(arena, f"{name}.row", self._types)
+        sides = [*patterns, Pattern.MONOTONIC][:2]
+        self._sides = [Side(site, side, p) for side, p in zip(("left", "right"), sides, strict=True)]
+        self._state = Slab(
+            arena, name,
+            l_last=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
+            left=(np.int64, NEVER), right=(np.int64, NEVER), shown=(np.int64, NEVER),
+            lefts=(np.int64, 0), rights=(np.int64, 0), lowest=(np.int32, -1), count=(np.int64, 0),
+            stamp=(np.int64, NEVER),
+        )  # fmt: skip
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        left = self._enter(self._sides[0], inputs[0], now)
+        right = self._enter(self._sides[1], inputs[1] if len(inputs) > 1 else empty(1), now)
+        times, slots, sides, sign = _merged(left, right)
+        if not len(times):
+            return empty(len(self._types))
+        out = self._run(times, slots, sides, sign)
+        self._forget(left, right)
+        return out
+
+    def _enter(self, side: Side, batch: Batch, now: int) -> Events:
+        from penstock.data.batch import Column
+
+        n = len(batch)
+        if n:
+            gids = self._values.ids(words.rows(batch.columns, self._types, n))
+            self._state.fit(self._values.capacity)
+            self._frame.fit(self._values.capacity)
+            self._frame.put(gids, batch.columns)
+            np.add.at(self._state["copies"], gids, signs(batch))
+            batch = batch.with_columns((Column(gids),))
+        events = side.roster.step(batch, now)
+        side.links.fit(side.roster.capacity)
+        return events
+
+    def _run(self, times, slots, sides, sign) -> Batch:  # type: ignore[no-untyped-def]
+        left, right = self._sides
+        state = self._state
+        n = 3 * len(times) + 8
+        out_time, out_exp = np.empty(n, np.int64), np.empty(n, np.int64)
+        out_gid, out_sign = np.empty(n, np.int32), np.empty(n, np.int8)
+        out = (out_time, out_exp, out_gid, out_sign)
+        touched = np.empty(len(times), np.int32)
+        lefts = (left.gid, left.exp, state["l_last"], left.links["up"], left.links["down"])
+        rights = (right.gid, right.exp, state["r_last"], right.links["up"], right.links["down"])
+        events = (times, slots, sides, sign)
+        if self._mode == kernels.EXCEPT_ALL:
+            made = kernels.except_all(
+                *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
+                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, *out,
+            )  # fmt: skip
+        elif self._mode == kernels.INTERSECT_ALL:
+            made = kernels.intersect_all(
+                *events, *lefts, left.links["mate"], *rights, right.links["mate"], state["stamp"], touched, *out
+            )
+        else:
+            made = kernels.set_step(
+                self._mode, *events, *lefts, *rights, state["left"], state["right"], state["shown"],
+                state["stamp"], touched, *out,
+            )  # fmt: skip
+        keep = np.flatnonzero(out_sign[:made])
+        out_time, out_exp, out_gid, out_sign = (a[keep] for a in out)
+        order = in_order(out_time, out_sign)
+        if order is not None:
+            out_time, out_exp, out_gid, out_sign = (
+                a[order] for a in (out_time, out_exp, out_gid, out_sign)
+            )
+        return Batch(out_time, out_exp, self._frame.at(out_gid), out_sign)
+
+    def _forget(self, left: Events, right: Events) -> None:
+        """Values without a copy give their numbers back."""
+        natural = []
+        for side, events in zip(self._sides, (left, right), strict=True):
+            ended = events.ended
+            if len(ended):
+                slab = side.roster.slab
+                by_time = ended[slab["end"][ended] == slab["exp"][ended]]
+                np.subtract.at(self._state["copies"], side.gid[by_time], 1)
+                natural.append(side.gid[ended])
+            side.roster.finish()
+        if natural:
+            gids = np.unique(np.concatenate(natural))
+            gone = gids[self._state["copies"][gids] == 0]
+            for field, value in (("left", NEVER), ("right", NEVER), ("shown", NEVER)):
+                self._state[field][gone] = value
+            self._values.release(gone)
+
+
+def _merged(left: Events, right: Events):  # type: ignore[no-untyped-def]
+    """Events of both sides in time order, ends first."""
+    if not len(right.times):
+        return left.times, left.slots, np.zeros(len(left.times), np.int8), left.signs
+    times = np.concatenate([left.times, right.times])
+    slots = np.concatenate([left.slots, right.slots])
+    sign = np.concatenate([left.signs, right.signs])
+    sides = np.zeros(len(times), np.int8)
+    sides[len(left.times) :] = 1
+    order = in_order(times, sign)
+    if order is None:
+        return times, slots, sides, sign
+    return times[order], slots[order], sides[order], sign[order]

@@ -1,0 +1,97 @@
+"""What every operator promises, and the little they share.
+
+`step(inputs, now)` is called once per step with one batch per input and the new clock:
+
+- every input row has previous clock < ts <= now; batches are sorted by ts, within an instant '-' before '+';
+- the output obeys the same; rows have ts < exp; a '-' repeats the values and exp of a row sent before an
+  earlier instant and not ended since;
+- nothing is sent about an end that happens as announced;
+- what is returned is read before the next call; cutting a stretch of time into other steps changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.batch import Array, Batch, Column, Ints, Rows, concat
+from penstock.kernels.events import time_order
+from penstock.operators.evaluate import Evaluator
+from penstock.state.arena import Arena
+
+
+class Operator(Protocol):
+    """A node of a running plan."""
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        """Changes on the inputs, time up to `now` → changes on the output."""
+        ...
+
+
+@dataclass(slots=True)
+class Site:
+    """Where an operator lives: its arena, a prefix for its arrays, and how expressions are run."""
+
+    arena: Arena
+    name: str
+    evaluator: Evaluator
+    since: int
+    """The first instant the query sees."""
+
+
+class Absent(Column):
+    """A column nobody downstream reads."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(np.empty(0, np.int8))
+
+    def take(self, rows: Rows, memo: dict[int, Rows] | None = None) -> Column:
+        return self
+
+    def slice(self, start: int, stop: int) -> Column:
+        return self
+
+
+ABSENT = Absent()
+_NO_TIMES: Ints = np.empty(0, np.int64)
+
+
+def empty(columns: int) -> Batch:
+    """No changes."""
+    return Batch(_NO_TIMES, _NO_TIMES, (ABSENT,) * columns)
+
+
+def in_order(ts: Ints, sign: NDArray[np.int8] | None) -> Array | None:
+    """Positions that sort changes by time, '-' first, or None if they are in order."""
+    if sign is None:
+        return time_order(ts)
+    return time_order(2 * ts + (sign > 0))
+
+
+def together(batches: Sequence[Batch]) -> Batch:
+    """Several batches of one edge as one, in order."""
+    filled = [b for b in batches if len(b)]
+    if len(filled) <= 1:
+        return filled[0] if filled else batches[0]
+    sign = None
+    if any(b.sign is not None for b in filled):
+        sign = np.concatenate([signs(b) for b in filled])
+    columns = tuple(
+        ABSENT if parts[0] is ABSENT else concat(parts)
+        for parts in zip(*(b.columns for b in filled), strict=True)
+    )
+    made = Batch(
+        np.concatenate([b.ts for b in filled]), np.concatenate([b.exp for b in filled]), columns, sign
+    )
+    order = in_order(made.ts, sign)
+    return made if order is None else made.take(order)
+
+
+def signs(batch: Batch) -> NDArray[np.int8]:
+    return np.ones(len(batch), np.int8) if batch.sign is None else batch.sign

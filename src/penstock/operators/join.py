@@ -1,0 +1,314 @@
+"""Multiway window join: no intermediate state, each arrival walks the other inputs' SteMs.
+
+Paper      Madden et al. 2002 (SteMs); Viglas et al. 2003 (M-Join); lifetimes: Golab & Özsu 2005, §2.2.
+Invariant  a result lives in [max ts, min end) of its parts; it is made once, by its last arrival in
+           (ts, alias) order, and taken back once, by the first of its parts to end early.
+Pattern    rule 3; one stream with tables looked up at arrival (NRR) keeps its input's pattern.
+State      one SteM per input: FIFO edges `Stem`, others `LinkedRoster`; tables by version.
+Cost       O(arrivals × partners met). A walk visits next the input that met fewest partners per probe so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.schema import Schema
+from penstock.kernels import chains
+from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
+from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.plan.expressions import Expression, columns
+from penstock.plan.pattern import Pattern
+from penstock.state.linked import LinkedRoster, started_and_retracted
+from penstock.state.stem import Stem
+
+
+@dataclass(slots=True)
+class Input:
+    """One input: what of it is stored (positions in its schema), and its SteM."""
+
+    schema: Schema
+    offset: int
+    stored: tuple[int, ...]
+    lookup: bool
+    """A table read as of the result's ts: never starts a walk, never ends a result."""
+    keys: KeyMaker
+    stem: Stem | LinkedRoster = field(init=False)
+
+
+@dataclass(slots=True)
+class Walk:
+    """Partial results of one walk: where each bound input's row is, and when the walk's row came or ended."""
+
+    times: Ints
+    slots: dict[int, Array]
+
+    def take(self, rows: Array) -> Walk:
+        return Walk(self.times[rows], {i: s[rows] for i, s in self.slots.items()})
+
+
+class MultiwayJoin:
+    """Any number of inputs of any pattern, any predicates."""
+
+    def __init__(
+        self,
+        site: Site,
+        schemas: Sequence[Schema],
+        predicates: Sequence[Expression],
+        patterns: Sequence[Pattern],
+        lookups: Sequence[bool],
+        needed: frozenset[int],
+    ) -> None:
+        self._equalities, self._residuals = take_apart(predicates, schemas)
+        self._tester = Tester(site)
+        self._needed = sorted(needed)
+        self._width = sum(len(s) for s in schemas)
+        tested = {c.index for r in self._residuals for c in columns(r.whole)}
+        tested |= {c.index for e in self._equalities for c in columns(e.whole)}
+        starts = offsets(schemas)
+        self._strict = any(
+            p is Pattern.STRICT for p, lookup in zip(patterns, lookups, strict=True) if not lookup
+        )
+        self._inputs: list[Input] = []
+        for i, (schema, start, lookup) in enumerate(zip(schemas, starts, lookups, strict=True)):
+            stored = tuple(k for k in range(len(schema)) if start + k in needed or start + k in tested)
+            one = Input(schema, start, stored, lookup, KeyMaker(site))
+            self._make_indexes(i, one)
+            types = [schema[k].type for k in stored]
+            name = f"{site.name}.{i}"
+            if self._strict or lookup or patterns[i] not in (Pattern.MONOTONIC, Pattern.WEAKEST):
+                pattern = Pattern.STRICT if lookup else patterns[i]
+                one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
+            else:
+                one.stem = Stem(site.arena, name, types, one.keys.count, with_ts=True)
+            self._inputs.append(one)
+        self._fan = np.full((len(schemas), len(schemas)), -1.0)
+
+    def _make_indexes(self, i: int, one: Input) -> None:
+        """One index per partner this input shares equalities with, and one of all rows for walks without."""
+        for partner in {e.left + e.right - i for e in self._equalities if i in (e.left, e.right)}:
+            one.keys.index([e.side(i) for e in self._between(i, partner)])
+        one.keys.index([])
+
+    def _between(self, i: int, j: int) -> list[Equality]:
+        return [e for e in self._equalities if {e.left, e.right} == {i, j}]
+
+    # ------------------------------------------------------------------ a step
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        total = sum(len(b) for b in inputs)
+        live = sum(len(i.stem) for i in self._inputs)
+        limit = max(4096, live // 4)
+        if total <= limit or self._strict:
+            return self._slice(inputs, now)
+        # Long steps are cut in time: rows newer than a probe only lengthen its walk.
+        longest = max(inputs, key=len)
+        cuts = longest.ts[np.arange(1, total // limit + 1) * len(longest) // (total // limit + 1)]
+        outputs = []
+        begin = [0] * len(inputs)
+        for until in [*np.unique(cuts).tolist(), now]:
+            ends = [int(np.searchsorted(b.ts, until, side="right")) for b in inputs]
+            part = [b.slice(s, e) for b, s, e in zip(inputs, begin, ends, strict=True)]
+            outputs.append(_gathered(self._slice(part, until)))
+            begin = ends
+        return together(outputs)
+
+    def _slice(self, inputs: Sequence[Batch], now: int) -> Batch:
+        started: list[Array] = []
+        retracted: list[Array] = []
+        for one, batch in zip(self._inputs, inputs, strict=True):
+            new, gone = self._enter(one, batch, now)
+            started.append(new)
+            retracted.append(gone)
+        outputs = []
+        for i, one in enumerate(self._inputs):
+            if one.lookup:
+                continue
+            if len(started[i]):
+                walk = Walk(one.stem.ts[started[i]], {i: started[i]})
+                outputs.extend(self._results(self._walk(i, walk, back=False), now))
+            if len(retracted[i]):
+                walk = Walk(one.stem.end[retracted[i]], {i: retracted[i]})
+                outputs.append(self._taken_back(self._walk(i, walk, back=True)))
+        out = together(outputs) if outputs else empty(self._width)
+        if len(out):
+            out = _gathered(out)
+        for one in self._inputs:
+            if isinstance(one.stem, Stem):
+                one.stem.expire(now)
+            elif not (one.lookup and self._strict):
+                one.stem.finish()
+        return out
+
+    def _enter(self, one: Input, batch: Batch, now: int) -> tuple[Array, Array]:
+        """Put a batch into its SteM; returns slots that started and slots that ended early."""
+        batch, keys = one.keys.clean(batch)
+        stored = tuple(batch.columns[k] for k in one.stored)
+        if isinstance(one.stem, Stem):
+            first = one.stem.admit(batch, stored, keys)
+            one.stem.link(first)
+            return np.arange(first, one.stem.used, dtype=np.int32), _NONE
+        if batch.sign is not None:
+            plus = np.flatnonzero(batch.sign > 0)
+            keys = [k[plus] for k in keys]
+        events = one.stem.step(batch.with_columns(stored), keys, now)
+        new, gone = started_and_retracted(events, one.stem.exp, one.stem.end)
+        return new, gone[~one.stem.fresh[gone]]
+
+    # ------------------------------------------------------------------ walks
+
+    def _walk(self, i: int, walk: Walk, *, back: bool) -> Walk:
+        """Extend rows of input i by every other input; `back`: find results that end now."""
+        bound = {i}
+        while len(bound) < len(self._inputs):
+            if not len(walk.times):
+                return Walk(walk.times, {k: _NONE for k in range(len(self._inputs))})
+            target, partner = self._next(i, bound, back)
+            bound.add(target)
+            walk = self._hop(i, walk, target, partner, back=back)
+            walk = self._tested(walk, bound, target, partner)
+        return walk
+
+    def _next(self, i: int, bound: set[int], back: bool) -> tuple[int, int]:
+        """The connected input with the least partners per probe; tables last when results end."""
+        best: tuple[float, int, int] | None = None
+        for target in range(len(self._inputs)):
+            if target in bound:
+                continue
+            partner = next((p for p in sorted(bound) if self._between(p, target)), -1)
+            fan = self._fan[i, target]
+            guess = fan if fan >= 0 else float(len(self._inputs[target].stem))
+            cost = guess + (0.0 if partner >= 0 else 1e12) + (1e15 if back and self._inputs[target].lookup else 0.0)
+            if best is None or cost < best[0]:
+                best = (cost, target, partner)
+        assert best is not None
+        return best[1], best[2]
+
+    def _hop(self, i: int, walk: Walk, target: int, partner: int, *, back: bool) -> Walk:
+        """Probe one input for every partial result."""
+        one = self._inputs[target]
+        stem = one.stem
+        equal = self._between(target, partner) if partner >= 0 else []
+        index = stem.indexes[one.keys.index([e.side(target) for e in equal])]
+        keys = self._probe_keys(walk, partner, equal)
+        smaller = one.lookup or target < i
+        times = walk.times
+        if back and one.lookup:
+            times = np.maximum.reduce([self._inputs[k].stem.ts[s] for k, s in walk.slots.items()])
+        n = len(keys)
+        room = max(1024, int(2 * n * max(self._fan[i, target], 0.25)))
+        rows_out, slots_out = [], []
+        done = 0
+        while done < n:
+            row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
+            before = done
+            if back and not one.lookup:
+                assert isinstance(stem, LinkedRoster)
+                done, made = chains.probe_back(
+                    keys, times, done, index.key, index.head, index.chain, stem.exp, stem.end, stem.fresh,
+                    target > i, row, slot,
+                )  # fmt: skip
+            else:
+                done, made = chains.probe(
+                    keys, times, done, index.key, index.head, index.chain, stem.tail, stem.ts, stem.end,
+                    stem.fifo, smaller, row, slot,
+                )  # fmt: skip
+            rows_out.append(row[:made])
+            slots_out.append(slot[:made])
+            if done == before:
+                room *= 2
+        rows = rows_out[0] if len(rows_out) == 1 else np.concatenate(rows_out)
+        found = slots_out[0] if len(slots_out) == 1 else np.concatenate(slots_out)
+        if not back:
+            self._learn(i, target, n, len(rows))
+        walk = walk.take(rows)
+        walk.slots[target] = found
+        return walk
+
+    def _probe_keys(self, walk: Walk, partner: int, equal: Sequence[Equality]) -> Ints:
+        """The partner's side of the key, for every partial result."""
+        if partner < 0:
+            return np.zeros(len(walk.times), np.int64)
+        one = self._inputs[partner]
+        index = one.stem.indexes[one.keys.index([e.side(partner) for e in equal])]
+        return index.key[walk.slots[partner]]
+
+    def _learn(self, i: int, target: int, probes: int, met: int) -> None:
+        fan = met / probes
+        old = self._fan[i, target]
+        weight = min(1.0, probes / 4096)
+        self._fan[i, target] = fan if old < 0 else old + weight * (fan - old)
+
+    def _tested(self, walk: Walk, bound: set[int], target: int, partner: int) -> Walk:
+        """Drop partial results that fail a predicate that can now be tested."""
+        due = [r.whole for r in self._residuals if target in r.inputs and r.inputs <= bound]
+        used = self._between(target, partner) if partner >= 0 else []
+        for e in self._equalities:
+            if target in (e.left, e.right) and {e.left, e.right} <= bound and (e not in used or len(used) > 1):
+                due.append(e.whole)
+        for predicate in due:
+            if not len(walk.times):
+                break
+            read = frozenset(c.index for c in columns(predicate))
+            passed = self._tester.test(predicate, self._columns(walk, read), len(walk.times))
+            if not passed.all():
+                walk = walk.take(np.flatnonzero(passed))
+        return walk
+
+    def _columns(self, walk: Walk, wanted: frozenset[int] | Sequence[int]) -> tuple[Column, ...]:
+        out: list[Column] = [ABSENT] * self._width
+        for i, slots in walk.slots.items():
+            one = self._inputs[i]
+            if any(one.offset <= w < one.offset + len(one.schema) for w in wanted):
+                for k, column in zip(one.stored, one.stem.columns(slots), strict=True):
+                    if one.offset + k in wanted:
+                        out[one.offset + k] = column
+        return tuple(out)
+
+    # ------------------------------------------------------------------ results
+
+    def _ends(self, walk: Walk, what: str) -> Ints:
+        parts = [
+            getattr(self._inputs[i].stem, what)[s]
+            for i, s in walk.slots.items()
+            if not self._inputs[i].lookup
+        ]
+        return parts[0] if len(parts) == 1 else np.minimum.reduce(parts)
+
+    def _results(self, walk: Walk, now: int) -> list[Batch]:
+        """New results; those that end early within the step carry their '-' along."""
+        if not len(walk.times):
+            return []
+        exp = self._ends(walk, "exp")
+        columns = self._columns(walk, self._needed)
+        if not self._strict:
+            return [Batch(walk.times, exp, columns)]
+        plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
+        end = self._ends(walk, "end")
+        early = np.flatnonzero(end < exp)
+        if not len(early):
+            return [plus]
+        minus = plus.take(early)
+        minus.ts, minus.sign = end[early], np.full(len(early), -1, np.int8)
+        return [plus, minus]
+
+    def _taken_back(self, walk: Walk) -> Batch:
+        exp = self._ends(walk, "exp")
+        return Batch(walk.times, exp, self._columns(walk, self._needed), np.full(len(exp), -1, np.int8))
+
+
+_NONE = np.empty(0, np.int32)
+
+
+def _gathered(batch: Batch) -> Batch:
+    """Columns read now: SteM rows may move with the next slice."""
+    order = in_order(batch.ts, batch.sign)
+    if order is not None:
+        batch = batch.take(order)
+    for column in batch.columns:
+        if column is not ABSENT:
+            _ = column.values
+    return batch

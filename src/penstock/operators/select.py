@@ -1,0 +1,61 @@
+"""Selection and projection: stateless, order-keeping.
+
+Paper      Golab & Özsu 2005, §2.1.
+Invariant  a row and its negative tuple meet the same fate, since expressions are deterministic.
+Pattern    as the input (rule 1).
+State      none.
+Cost       O(rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Batch
+from penstock.operators.contract import ABSENT, Site, empty
+from penstock.plan.expressions import Column as ColumnRef
+from penstock.plan.expressions import Expression, Named
+
+
+class Selection:
+    """Rows for which the predicate is true."""
+
+    def __init__(self, site: Site, predicate: Expression) -> None:
+        self._test = site.evaluator.predicate(predicate)
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        if not len(batch):
+            return batch
+        passed = self._test(batch.columns, len(batch))
+        if passed.all():
+            return batch
+        return batch.take(np.flatnonzero(passed))
+
+
+class Projection:
+    """Computed columns; those nobody reads are not computed."""
+
+    def __init__(self, site: Site, outputs: Sequence[Named], needed: frozenset[int]) -> None:
+        self._width = len(outputs)
+        self._direct = [
+            n.expression.index if isinstance(n.expression, ColumnRef) else -1 for n in outputs
+        ]
+        self._run = [
+            site.evaluator.compile(n.expression) if i in needed and self._direct[i] < 0 else None
+            for i, n in enumerate(outputs)
+        ]
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        if not len(batch):
+            return empty(self._width)
+        columns = batch.columns
+        return batch.with_columns(
+            tuple(
+                columns[direct] if direct >= 0 else ABSENT if run is None else run(columns, len(batch))
+                for direct, run in zip(self._direct, self._run, strict=True)
+            )
+        )

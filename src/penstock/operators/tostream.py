@@ -1,0 +1,96 @@
+"""ISTREAM, DSTREAM, RSTREAM: a relation back into a stream.
+
+Paper      Arasu, Babu & Widom 2006 (CQL), §4.2; used by P-CQL.
+Invariant  ISTREAM at τ: values by which the answer at τ exceeds the answer just before; DSTREAM: the reverse;
+           RSTREAM: the whole answer, at every instant at which it changes.
+Pattern    any → MONOTONIC.
+State      the live rows of the input.
+Cost       O(events); RSTREAM: O(rows of the answer) per instant of change, which is its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Ints
+from penstock.data.clock import FOREVER
+from penstock.data.schema import Schema
+from penstock.operators.contract import Site, empty
+from penstock.plan.nodes import StreamKind
+from penstock.plan.pattern import Pattern
+from penstock.state import words
+from penstock.state.arena import Arena
+from penstock.state.registry import Registry
+from penstock.state.roster import Events, Roster
+
+
+class ToStreamOperation:
+    def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
+        self._types = [f.type for f in schema]
+        self._kind = kind
+        self._roster = Roster(site.arena, site.name, self._types, pattern)
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        before = np.zeros(self._roster.capacity, np.bool_)
+        events = self._roster.step(batch, now)
+        if not len(events.times):
+            self._roster.finish()
+            return empty(len(self._types))
+        times, slots, net = self._net(events)
+        if self._kind is StreamKind.RSTREAM:
+            del before
+            at, rows = self._whole(events, np.unique(times))
+        else:
+            wanted = net if self._kind is StreamKind.ISTREAM else -net
+            copies = np.maximum(wanted, 0)
+            at, rows = np.repeat(times, copies), np.repeat(slots, copies)
+        out = Batch(at, np.full(len(at), FOREVER), self._roster.columns(rows))
+        out = out.with_columns(tuple(_now(c) for c in out.columns))
+        self._roster.finish()
+        self._settle(events)
+        return out
+
+    def _net(self, events: Events) -> tuple[Ints, Array, Ints]:
+        """Per (instant, value): a slot that holds the value, and by how many copies the answer grew."""
+        times, slots, sign = events.times, events.slots, events.signs
+        distinct, index = np.unique(slots, return_inverse=True)
+        columns = self._roster.columns(distinct)
+        registry = Registry(Arena(), "values", words.width(self._types))
+        value = registry.ids(words.rows(columns, self._types, len(distinct)))[index]
+        order = np.lexsort((value, times))
+        times, slots, value = times[order], slots[order], value[order]
+        change = np.empty(len(times), np.bool_)
+        change[0] = True
+        change[1:] = (times[1:] != times[:-1]) | (value[1:] != value[:-1])
+        first = np.flatnonzero(change)
+        net = np.add.reduceat(sign[order].astype(np.int64), first)
+        moved = net != 0
+        return times[first][moved], slots[first][moved], net[moved]
+
+    def _whole(self, events: Events, instants: Ints) -> tuple[Ints, Array]:
+        """All rows alive at each instant of change."""
+        ts, end = self._roster.slab["ts"], self._roster.slab["end"]
+        slots = np.union1d(self._alive, np.unique(events.slots)).astype(np.int32)
+        at, rows = [], []
+        for t in instants:
+            live = slots[(ts[slots] <= t) & (end[slots] > t)]
+            at.append(np.full(len(live), t))
+            rows.append(live)
+        if not at:
+            return np.empty(0, np.int64), np.empty(0, np.int32)
+        return np.concatenate(at), np.concatenate(rows)
+
+    _alive: Array = np.empty(0, np.int32)
+
+    def _settle(self, events: Events) -> None:
+        if self._kind is StreamKind.RSTREAM:
+            self._alive = np.setdiff1d(np.union1d(self._alive, events.started), events.ended)
+
+
+def _now(column):  # type: ignore[no-untyped-def]
+    """Gathered at once: the slots are about to be freed."""
+    _ = column.values
+    return column

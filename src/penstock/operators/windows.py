@@ -1,0 +1,123 @@
+"""Windows over a stream: give each row its lifetime.
+
+Paper      Golab & Özsu 2005, §2; count windows: their §7 and ours.
+Invariant  RANGE w: alive in [ts, ts + w); SLIDE l rounds both edges up to multiples of l; ROWS n: the last n
+           rows (per key) in (ts, arrival) order, a displaced row is taken back.
+Pattern    MONOTONIC → WEAKEST (RANGE, NOW), MONOTONIC (UNBOUNDED), STRICT (ROWS).
+State      RANGE: none; SLIDE: rows not visible yet; ROWS: the rows shown.
+Cost       O(rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Batch, Column
+from penstock.data.clock import FOREVER
+from penstock.data.schema import Schema
+from penstock.kernels.rows import displace
+from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.plan.windows import Range
+from penstock.state import words
+from penstock.state.arena import Slab
+from penstock.state.pool import NO_SLOTS, Pool
+from penstock.state.registry import Registry
+
+
+class RangeWindow:
+    """RANGE w and NOW."""
+
+    def __init__(self, window: Range) -> None:
+        self._length = window.length
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        return Batch(batch.ts, batch.ts + self._length, batch.columns, batch.sign)
+
+
+class UnboundedWindow:
+    """UNBOUNDED."""
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        return Batch(batch.ts, np.full(len(batch), FOREVER), batch.columns, batch.sign)
+
+
+class SlidingWindow:
+    """RANGE w SLIDE l: rows become visible, and end, at multiples of l."""
+
+    def __init__(self, window: Range, width: int) -> None:
+        self._length = window.length
+        self._slide = window.slide
+        self._held = empty(width)
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        slide = self._slide
+        ts = -(-batch.ts // slide) * slide
+        exp = -(-(batch.ts + self._length) // slide) * slide
+        seen = np.flatnonzero(ts < exp)
+        rows = together([self._held, Batch(ts, exp, batch.columns).take(seen)])
+        visible = int(np.searchsorted(rows.ts, now, side="right"))
+        self._held = _kept(rows.slice(visible, len(rows)))
+        return rows.slice(0, visible)
+
+
+def _kept(batch: Batch) -> Batch:
+    """A copy that does not hold on to what it was cut from."""
+    columns = tuple(
+        c if c is ABSENT else Column(c.values.copy(), None if c.valid is None else c.valid.copy())
+        for c in batch.columns
+    )
+    return Batch(batch.ts.copy(), batch.exp.copy(), columns)
+
+
+class RowsWindow:
+    """ROWS n and PARTITION BY k ROWS n."""
+
+    def __init__(
+        self, site: Site, schema: Schema, stored: Sequence[int], partition: tuple[int, ...], count: int
+    ) -> None:
+        self._stored = tuple(stored)
+        self._width = len(schema)
+        self._partition = partition
+        self._types = [schema[i].type for i in partition]
+        self._count = count
+        self._pool = Pool(site.arena, site.name, [schema[i].type for i in stored])
+        self._keys = Registry(site.arena, f"{site.name}.key", words.width(self._types))
+        self._rows = Slab(site.arena, f"{site.name}.slot", ts=(np.int64, 0), later=(np.int32, -1), plus=(np.int64, -1))
+        self._groups = Slab(
+            site.arena, f"{site.name}.group",
+            size=(np.int64, 0), oldest=(np.int32, -1), newest=(np.int32, -1),
+        )  # fmt: skip
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        n = len(batch)
+        if n == 0:
+            return empty(self._width)
+        slots = self._pool.take([batch.columns[i] for i in self._stored], n)
+        self._rows.fit(self._pool.capacity)
+        gids = self._keys.ids(words.rows([batch.columns[i] for i in self._partition], self._types, n))
+        self._groups.fit(self._keys.capacity)
+        rows, groups = self._rows, self._groups
+        rows["ts"][slots] = batch.ts
+        out_time, out_slot = np.empty(2 * n, np.int64), np.empty(2 * n, np.int32)
+        out_sign, gone = np.empty(2 * n, np.int8), np.empty(n, np.int32)
+        made, lost = displace(
+            batch.ts, slots, gids, self._count,
+            rows["ts"], rows["later"], rows["plus"], groups["size"], groups["oldest"], groups["newest"],
+            out_time, out_slot, out_sign, gone,
+        )  # fmt: skip
+        keep = np.flatnonzero(out_sign[:made])
+        out_time, out_slot, out_sign = out_time[keep], out_slot[keep], out_sign[keep]
+        order = in_order(out_time, out_sign)
+        if order is not None:
+            out_time, out_slot, out_sign = out_time[order], out_slot[order], out_sign[order]
+        columns: list[Column] = [ABSENT] * self._width
+        for i, column in zip(self._stored, self._pool.frame.at(out_slot), strict=True):
+            columns[i] = column
+        self._pool.give(gone[:lost] if lost else NO_SLOTS)
+        return Batch(out_time, np.full(len(out_time), FOREVER), tuple(columns), out_sign)

@@ -1,0 +1,86 @@
+"""The last rule: refuse what has no exact plan, and say what would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.errors import PlanError
+from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project, Relation, Scan, Windowed
+from penstock.plan.pattern import Pattern, is_table, pattern
+from penstock.plan.windows import Rows
+
+
+def reject(root: Node) -> Node:
+    nodes = list(_all(root))
+    if not any(isinstance(n, Scan) for n in nodes):
+        raise PlanError(
+            "a standing query reads at least one stream", hint="tables are looked up by streams they are joined with"
+        )
+    for node in nodes:
+        _check_window(node)
+        _check_tables(node)
+    return root
+
+
+def _all(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs:
+        yield from _all(below)
+
+
+def _check_window(node: Node) -> None:
+    if isinstance(node, Windowed) and not isinstance(node.input, Scan) and pattern(node.input) is not Pattern.MONOTONIC:
+        raise PlanError(
+            f"a window needs an append-only input, and this subquery is {pattern(node.input)}",
+            hint="put ISTREAM(...) around the subquery, or the windows inside it",
+        )
+
+
+def _check_tables(node: Node) -> None:
+    if isinstance(node, Join):
+        _check_join(node)
+        return
+    for below in node.inputs:
+        if is_table(below) and not isinstance(node, Filter | Project):
+            table = _table(below)
+            if isinstance(node, AntiJoin) and below is node.right and table.table.retroactive:
+                continue
+            raise PlanError(
+                f"table {table.table.name} can only be read by a join with a stream",
+                hint="join it, or make it a RETROACTIVE TABLE for NOT EXISTS",
+            )
+
+
+def _check_join(node: Join) -> None:
+    tables = [_table(i) for i in node.inputs if is_table(i)]
+    streams = [i for i in node.inputs if not is_table(i)]
+    plain = [t for t in tables if not t.table.retroactive]
+    if not streams:
+        raise PlanError("a join reads at least one stream", hint="tables are looked up by arriving rows")
+    if not plain:
+        return
+    if len(plain) < len(tables):
+        raise PlanError(
+            f"table {plain[0].table.name} acts on later arrivals only and cannot be joined with a retroactive table",
+            hint="make both RETROACTIVE",
+        )
+    for stream in streams:
+        if pattern(stream) is Pattern.STRICT and not _count_window(stream):
+            raise PlanError(
+                f"table {plain[0].table.name} acts on later arrivals only, so no join with it can stand above a STRICT input",
+                hint="join the table below the negation or aggregation, or make it RETROACTIVE",
+            )
+
+
+def _count_window(node: Node) -> bool:
+    """STRICT only because rows push each other out of a count window: then versions are kept."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return isinstance(node, Windowed) and isinstance(node.window, Rows)
+
+
+def _table(node: Node) -> Relation:
+    while isinstance(node, Filter | Project):
+        node = node.input
+    assert isinstance(node, Relation)
+    return node

@@ -1,0 +1,28 @@
+"""Rebuilding plans from below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.plan.nodes import (
+    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, ToStream, Union, Windowed,
+)  # fmt: skip
+
+
+def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The plan with `change` applied to every node, inputs first."""
+    return change(with_inputs(node, tuple(bottom_up(i, change) for i in node.inputs)))
+
+
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The node over other inputs."""
+    if inputs == node.inputs:
+        return node
+    if isinstance(node, Windowed | Filter | Project | Distinct | Aggregate | ToStream):
+        return replace(node, input=inputs[0])
+    if isinstance(node, AntiJoin | Intersect | Except):
+        return replace(node, left=inputs[0], right=inputs[1])
+    if isinstance(node, Join | Union):
+        return replace(node, inputs=inputs)
+    return node

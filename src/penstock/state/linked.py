@@ -1,0 +1,95 @@
+"""A roster whose slots are also indexed by keys: the SteM of an edge that is not FIFO.
+
+Rows may end in any order or be taken back; they leave their chains at the end of the step in which they
+end, so that every probe of that step still finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints, Mask
+from penstock.data.types import Type
+from penstock.kernels import chains
+from penstock.plan.pattern import Pattern
+from penstock.state.arena import Arena, Slab
+from penstock.state.pool import Slots
+from penstock.state.roster import Events, Roster
+from penstock.state.stem import Index
+
+
+class LinkedRoster:
+    """The same face as `Stem` for probing (`ts`, `exp`, `end`, `indexes`), plus the step's events."""
+
+    fifo = False
+    tail = 0
+
+    def __init__(
+        self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern
+    ) -> None:
+        self._arena = arena
+        self.roster = Roster(arena, name, types, pattern)
+        self.indexes = [Index(arena, f"{name}.key{k}", doubly=True) for k in range(keys)]
+        self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
+        self._events: Events | None = None
+        self._capacity = 0
+
+    def __len__(self) -> int:
+        return len(self.roster)
+
+    @property
+    def ts(self) -> Ints:
+        return self.roster.slab["ts"]
+
+    @property
+    def exp(self) -> Ints:
+        return self.roster.slab["exp"]
+
+    @property
+    def end(self) -> Ints:
+        return self.roster.slab["end"]
+
+    @property
+    def fresh(self) -> Mask:
+        """Which slots started in the running step."""
+        return self._fresh["fresh"]
+
+    def step(self, batch: Batch, keys: Sequence[Ints], now: int) -> Events:
+        """Take a batch; its '+' rows are linked under `keys` (one row of keys per '+' row)."""
+        events = self.roster.step(batch, now)
+        capacity = self.roster.capacity
+        if capacity > self._capacity:
+            self._fresh.fit(capacity)
+            for index in self.indexes:
+                index.fit(self._arena, capacity)
+            self._capacity = capacity
+        self.fresh[events.started] = True
+        for index, key in zip(self.indexes, keys, strict=True):
+            index.key[events.started] = key
+            assert index.back is not None
+            chains.link_slots(events.started, index.key, index.head, index.chain, index.back)
+        self._events = events
+        return events
+
+    def finish(self) -> None:
+        """Ended rows leave their chains and free their slots."""
+        events = self._events
+        if events is None:
+            return
+        self.fresh[events.started] = False
+        for index in self.indexes:
+            assert index.back is not None
+            chains.unlink_slots(events.ended, index.head, index.chain, index.back)
+        self.roster.finish()
+        self._events = None
+
+    def columns(self, slots: Array) -> tuple[Column, ...]:
+        return self.roster.columns(slots)
+
+
+def started_and_retracted(events: Events, exp: Ints, end: Ints) -> tuple[Slots, Slots]:
+    """Slots that started, and slots that ended before their announced time."""
+    ended = events.ended
+    return events.started, ended[end[ended] < exp[ended]]

@@ -1,0 +1,56 @@
+"""Slots for rows: taken when a row comes, given back when it is gone, never renumbered in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.batch import Column
+from penstock.data.types import Type
+from penstock.state.arena import Arena
+from penstock.state.frame import Frame
+
+Slots = NDArray[np.int32]
+NO_SLOTS: Slots = np.empty(0, np.int32)
+
+
+class Pool:
+    """A frame of rows and the stack of its free slots (the latest freed is reused first: it is warm)."""
+
+    def __init__(self, arena: Arena, name: str, types: Sequence[Type]) -> None:
+        self._arena = arena
+        self._name = name
+        self.frame = Frame(arena, f"{name}.row", types)
+        self._free = arena.array(f"{name}.free", np.int32, 0)
+        self._left = 0
+        self.capacity = 0
+
+    def __len__(self) -> int:
+        return self.capacity - self._left
+
+    def take(self, columns: Sequence[Column], n: int) -> Slots:
+        """Slots for n rows, the rows written there."""
+        if n > self._left:
+            self._grow(n)
+        self._left -= n
+        slots: Slots = self._free[self._left : self._left + n][::-1].copy()
+        self.frame.put(slots, columns)
+        return slots
+
+    def give(self, slots: Slots) -> None:
+        """The rows are gone; their slots may be taken again."""
+        self._free[self._left : self._left + len(slots)] = slots
+        self._left += len(slots)
+
+    def _grow(self, wanted: int) -> None:
+        old = self.capacity
+        new = max(64, 2 * old)
+        while new - old + self._left < wanted:
+            new *= 2
+        self.frame.fit(new)
+        self._free = self._arena.grow(f"{self._name}.free", new)
+        self._free[self._left : self._left + new - old] = np.arange(new - 1, old - 1, -1)
+        self._left += new - old
+        self.capacity = new
