@@ -197,7 +197,6 @@ class Scripts(Queries):
         ranks: list[RankSyntax] = []
         while self.ahead("RANK"):
             ranks.append(self.rank())
-            self._match(TokenType.COMMA)
         return AlterSyntax(name, None, tuple(ranks))
 
 

@@ -28,8 +28,8 @@ from penstock.language.syntax import (
     ToStreamSyntax,
     WithSyntax,
 )
-from penstock.plan.expressions import Call, Column, Expression, Named, columns, shifted
-from penstock.plan.functions import FunctionError, cast, common
+from penstock.plan.expressions import Call, Column, Expression, Literal, Named, columns, shifted
+from penstock.plan.functions import FunctionError, aggregate, cast, common
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -240,6 +240,8 @@ class SelectBinder:
             scalars.places = over.places | scalars.places
         if syntax.group is not None or aggregates.found or having is not None:
             keys = self._keys(scope)
+            if not keys and not aggregates.found:
+                aggregates.column(aggregate("count", None))  # HAVING alone: a row with no column is no row
             grouping = Grouping(keys, aggregates, self.source)
             node = Aggregate(node, tuple(keys), tuple(aggregates.found))
             if having is not None:
@@ -306,6 +308,8 @@ class Grouping:
     source: Source
 
     def above(self, expression: Expression, places: dict[int, Span], span: Span) -> Expression:
+        if isinstance(expression, Literal):
+            return expression
         for index, key in enumerate(self.keys):
             if key.expression == expression:
                 return Column(index, expression.type, key.name)
@@ -316,10 +320,8 @@ class Grouping:
             message = f"column {expression.name} is neither grouped nor aggregated"
             hint = f"add it to GROUP BY, or aggregate it: MAX({expression.name})"
             raise self.source.error(BindError, message, places.get(expression.index, span), hint)
-        if isinstance(expression, Call):
-            arguments = tuple(self.above(part, places, span) for part in expression.arguments)
-            return Call(expression.function, arguments, expression.type)
-        return expression
+        arguments = tuple(self.above(part, places, span) for part in expression.arguments)
+        return Call(expression.function, arguments, expression.type)
 
 
 def split(where: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:

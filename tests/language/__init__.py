@@ -1,0 +1,1 @@
+"""SQL in, plans and places out."""

@@ -1,0 +1,175 @@
+"""CREATE, DROP, ALTER, EXPLAIN, and scripts of several statements."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from penstock.data.schema import Field
+from penstock.data.types import Type
+from penstock.errors import BindError, PlanError
+from penstock.language import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    DropQuery,
+    DropStream,
+    DropTable,
+    Explain,
+    Select,
+    bind,
+    bind_alter,
+    parse,
+)
+from penstock.plan.catalog import Catalog, Stream, Table
+from tests.language.cases import CATALOG, draw
+
+
+def only(text):
+    (parsed,) = parse(text)
+    return bind(parsed, CATALOG)
+
+
+def test_create_stream_with_everything():
+    made = only(
+        "CREATE STREAM T (Ts TIMESTAMP, symbol STRING, price DOUBLE, size INT) "
+        "USING kafka OPTIONS (subscribe 'trades', kafka.bootstrap.servers = 'h:1', startingOffsets 'earliest') "
+        "WATERMARK ts DELAY OF INTERVAL 5 SECONDS"
+    )
+    assert made == CreateStream(
+        Stream(
+            "T",
+            (
+                Field("Ts", Type.TIMESTAMP),
+                Field("symbol", Type.STRING),
+                Field("price", Type.DOUBLE),
+                Field("size", Type.INT),
+            ),
+            time=0,
+            delay=5_000_000,
+            format="kafka",
+            options=(
+                ("subscribe", "trades"),
+                ("kafka.bootstrap.servers", "h:1"),
+                ("startingOffsets", "earliest"),
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "delay", "units"),
+    [
+        ("BIGINT", "INTERVAL 0", 0),
+        ("BIGINT", "0", 0),
+        ("BIGINT", "5", 5),
+        ("BIGINT", "INTERVAL 7", 7),
+        ("TIMESTAMP", "INTERVAL 0", 0),
+        ("TIMESTAMP", "INTERVAL 0 SECONDS", 0),
+        ("TIMESTAMP", "INTERVAL '2' MINUTE", 120_000_000),
+        ("TIMESTAMP", "INTERVAL '2 minutes'", 120_000_000),
+        ("TIMESTAMP", "3 MILLISECONDS", 3_000),
+    ],
+)
+def test_delay_is_in_time_units(time, delay, units):
+    assert only(f"CREATE STREAM n (x INT, at {time}) WATERMARK at DELAY OF {delay}").stream.delay == units
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("BOOLEAN", Type.BOOLEAN), ("tinyint", Type.TINYINT), ("SMALLINT", Type.SMALLINT), ("INT", Type.INT),
+        ("INTEGER", Type.INT), ("BIGINT", Type.BIGINT), ("LONG", Type.BIGINT), ("FLOAT", Type.FLOAT),
+        ("REAL", Type.FLOAT), ("DOUBLE", Type.DOUBLE), ("STRING", Type.STRING), ("VARCHAR", Type.STRING),
+        ("VARCHAR(20)", Type.STRING), ("TEXT", Type.STRING), ("TIMESTAMP", Type.TIMESTAMP), ("DATE", Type.DATE),
+    ],
+)  # fmt: skip
+def test_types(written, kind):
+    assert only(f"CREATE TABLE n (v {written})").table.schema == (Field("v", kind),)
+
+
+def test_tables():
+    fields = (Field("x", Type.INT),)
+    assert only("CREATE TABLE n (x INT)") == CreateTable(Table("n", fields))
+    assert only("CREATE RETROACTIVE TABLE n (x INT)") == CreateTable(Table("n", fields, retroactive=True))
+    made = only("CREATE TABLE n (x INT) USING parquet OPTIONS (path '/p')")
+    assert made == CreateTable(Table("n", fields, False, "parquet", (("path", "/p"),)))
+
+
+def test_keywords_of_other_databases_are_names_here():
+    names = "rank, key, value, count, date, timestamp, now, range, stream, index, format, type, source, row, first"
+    columns = ", ".join(f"{name.strip()} INT" for name in names.split(","))
+    made = only(f"CREATE STREAM n (ts BIGINT, {columns}) WATERMARK ts DELAY OF 0")
+    known = Catalog(streams={"n": made.stream})
+    found = bind(parse(f"SELECT {names}, n.rank + n.date FROM n WHERE timestamp > 5")[0], known)
+    assert [f.name for f in found.query.root.schema][:-1] == [name.strip() for name in names.split(",")]
+
+
+def test_queries_are_created_dropped_and_explained():
+    made = only("CREATE QUERY Hot AS SELECT x FROM a [RANGE 5] LIFESPAN 9")
+    assert isinstance(made, CreateQuery)
+    assert (made.name, made.query.text, made.query.lifespan) == (
+        "Hot",
+        "SELECT x FROM a [RANGE 5] LIFESPAN 9",
+        9,
+    )
+    assert draw(made.query.root) == "Project[x](a[RANGE 5])"
+    assert only("DROP QUERY hot") == DropQuery("hot")
+    assert only("DROP STREAM A") == DropStream("a")
+    assert only("DROP TABLE r") == DropTable("r")
+    explained = only("EXPLAIN SELECT x FROM a")
+    assert isinstance(explained, Explain)
+    assert not explained.analyze
+    assert only("EXPLAIN ANALYZE SELECT x FROM a").analyze
+
+
+def test_script_with_comments_and_empty_statements():
+    script = parse(
+        """
+        -- a comment; with a semicolon
+        CREATE TABLE n (x INT);;   /* another; */
+        SELECT ';' AS semicolon FROM a -- end
+        ;
+        """
+    )
+    assert [parsed.text for parsed in script] == ["CREATE TABLE n (x INT)", "SELECT ';' AS semicolon FROM a"]
+    assert [type(bind(parsed, CATALOG)) for parsed in script] == [CreateTable, Select]
+    assert parse("") == parse(" ; ; -- nothing") == []
+
+
+def test_places_count_lines_of_the_whole_script():
+    script = parse("SELECT x FROM a;\n\nSELECT\n  nope FROM a")
+    bind(script[0], CATALOG)
+    with pytest.raises(BindError) as caught:
+        bind(script[1], CATALOG)
+    assert (caught.value.line, caught.value.column, caught.value.text) == (4, 3, "nope")
+
+
+def test_alter_lifespan():
+    assert only("ALTER QUERY q SET LIFESPAN 500 MILLISECONDS") == AlterQuery("q", lifespan=500_000)
+    assert only("ALTER QUERY q SET LIFESPAN 500") == AlterQuery("q", lifespan=500)
+
+
+def test_alter_rank_is_bound_over_the_query_it_alters():
+    (parsed,) = parse("ALTER QUERY q SET RANK 1 CRITERIA (b.z > 5) RANK 3 CRITERIA (y = 1)")
+    assert bind(parsed, CATALOG) == AlterQuery("q", sets_ranks=True)
+    altered = bind_alter(parsed, CATALOG, "SELECT a.x FROM a [RANGE 5], b WHERE a.x = b.x")
+    assert altered.name == "q"
+    assert [(rank.level, str(rank.criteria)) for rank in altered.ranks] == [
+        (1, "(b.z > 5.0)"),
+        (3, "(a.y = 1)"),
+    ]
+    with pytest.raises(BindError) as caught:
+        bind_alter(parsed, CATALOG, "SELECT x FROM a")
+    assert (caught.value.column, caught.value.text) == (36, "b.z")
+    with pytest.raises(PlanError, match="one SELECT"):
+        bind_alter(parsed, CATALOG, "SELECT x FROM a UNION SELECT x FROM b")
+
+
+def test_binding_leaves_the_catalog_alone():
+    before = copy.copy(CATALOG.streams), copy.copy(CATALOG.tables), copy.copy(CATALOG.functions)
+    only("CREATE STREAM n (ts BIGINT) WATERMARK ts DELAY OF 0")
+    only("DROP STREAM a")
+    assert (CATALOG.streams, CATALOG.tables, CATALOG.functions) == before
