@@ -74,7 +74,7 @@ def _corpus() -> list[str]:
     return statements
 
 
-_STRAY = (
+_STRAY = (  # noqa: SIM905  # a list of words is read as words
     "( ) [ ] , ; . * - + / % = < > <= <> || :: : ? $ @ # ! ~ ^ & | -> { } ' \" ` -- /* */ 0 1 5L 1e400 .5 '' 'a' "
     "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT UNION ALL EXCEPT INTERSECT DISTINCT AS ON USING JOIN LEFT ANTI "
     "FULL OUTER CROSS NATURAL LATERAL VALUES WITH RECURSIVE IN IS NOT NULL TRUE LIKE ESCAPE BETWEEN AND OR CASE WHEN "
@@ -82,7 +82,7 @@ _STRAY = (
     "PARTITION WINDOW LIFESPAN RANK CRITERIA ISTREAM DSTREAM CREATE STREAM TABLE RETROACTIVE QUERY DROP ALTER SET "
     "EXPLAIN WATERMARK DELAY OF OPTIONS SECONDS MONTHS x y a b r trades nope sum count( upper( \u00e9 \u3042 \U0001f600 "
     "TABLESAMPLE PIVOT FOR INTO FETCH QUALIFY CLUSTER SHOW DESCRIBE USE INSERT MERGE BEGIN SEMI STRUCT ARRAY MAP ANY"
-).split()  # noqa: SIM905  # a list of words is read as words
+).split()
 
 
 def _mutated(text: str, chance: random.Random) -> str:
