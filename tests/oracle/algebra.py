@@ -6,9 +6,9 @@ The shape is that of SQL text: a `Select` block over sources, set operations, re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .scalar import Agg, Expr, Micros, interval, ours
+from .scalar import Agg, Col, Expr, Micros, interval, ours, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,29 +220,56 @@ def expressions(query: Query) -> Iterator[Expr]:
             yield from block.anti.on if block.anti else ()
 
 
+def group_root(query: Query) -> tuple[Select | None, bool]:
+    """The aggregate a query ends in, below plain projections and filters; and whether anything filters it."""
+    filtered = False
+    while isinstance(query, Select) and query.keys is None and not query.anti and not query.distinct:
+        if len(query.sources) != 1 or not isinstance(query.sources[0], SubSource):
+            return None, False
+        filtered = filtered or bool(query.where)
+        query = query.sources[0].query
+    if not isinstance(query, Select) or query.keys is None or query.distinct:
+        return None, False
+    return query, filtered or bool(query.having)
+
+
 def is_grouped(query: Query) -> bool:
     """A newer row with the same key replaces the older one in the changes."""
-    return isinstance(query, Select) and query.keys is not None and not query.distinct
+    return group_root(query)[0] is not None
 
 
-def key_positions(query: Select) -> tuple[int, ...] | None:
+def key_positions(query: Query) -> tuple[int, ...] | None:
     """Where the group key stands in the result; None if it is not all selected (`__key` travels)."""
-    assert query.keys is not None
-    places = [next((i for i, e in enumerate(query.items) if e == k), None) for k in query.keys]
+    assert isinstance(query, Select)
+    wanted: tuple[Expr, ...]
+    if query.keys is not None:
+        wanted = query.keys
+    else:
+        source = query.sources[0]
+        assert isinstance(source, SubSource)
+        inner = key_positions(source.query)
+        if inner is None:
+            return None
+        wanted = tuple(Col(source.alias, f"c{p}", source.query.types[p]) for p in inner)
+    places = [next((i for i, e in enumerate(query.items) if _plain(e) == _plain(k)), None) for k in wanted]
     return None if None in places else tuple(p for p in places if p is not None)
+
+
+def _plain(expr: Expr) -> Expr:
+    """A column is the same column however it is written."""
+    return replace(expr, bare=False) if isinstance(expr, Col) else expr
 
 
 def patterns(query: Query) -> frozenset[str]:
     """The update patterns the query may report, as the propagation rules have it."""
     if isinstance(query, ToStream):
         return frozenset({"MONOTONIC"})
-    if is_grouped(query):
-        assert isinstance(query, Select)
-        strict = "STRICT" in _joined(query)
-        if query.having or (strict and query.keys):
-            return frozenset({"STRICT"})
-        return frozenset({"WEAK", "STRICT"} if strict else {"WEAK"})
-    return _edge(query)
+    top, filtered = group_root(query)
+    if top is None:
+        return _edge(query)
+    if filtered or (top.keys and "STRICT" in _joined(top)):
+        return frozenset({"STRICT"})
+    return frozenset({"WEAK"} if top is query and "STRICT" not in _joined(top) else {"WEAK", "STRICT"})
 
 
 def _edge(query: Relation) -> frozenset[str]:
@@ -287,7 +314,5 @@ def _merge(sides: tuple[frozenset[str], ...]) -> frozenset[str]:
 
 
 def aggregates(query: Query) -> Iterator[Agg]:
-    from .scalar import walk
-
     for expr in expressions(query):
         yield from (part for part in walk(expr) if isinstance(part, Agg))

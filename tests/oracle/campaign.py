@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Self
 
 from . import case as cases
 from . import features
@@ -43,7 +44,7 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
     constructs: Counter[str] = field(default_factory=Counter)
 
-    def __iadd__(self, other: Outcome) -> Outcome:
+    def __iadd__(self, other: Self) -> Self:
         self.tally += other.tally
         self.cases += other.cases
         self.seconds += other.seconds
@@ -77,7 +78,7 @@ def run(
         outcome.constructs.update(set(+case.constructs()))
         try:
             outcome.tally += check_case(case, how)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
             outcome.failures.append(Failure(seed, case, error))
             if len(outcome.failures) >= kept:
                 break
@@ -95,7 +96,7 @@ def minimised(failure: Failure, seconds: float = 20.0, how: Cut | None = None) -
         nonlocal last
         try:
             check_case(case, how)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
             found = Failure(failure.seed, case, error)
             if found.kind == failure.kind:
                 last = found

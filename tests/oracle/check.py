@@ -6,7 +6,8 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Self
 
 from . import duck
 from .algebra import Relation, ToStream, is_grouped, patterns, streams, tables
@@ -46,7 +47,7 @@ class Tally:
     def comparisons(self) -> int:
         return self.snapshots + self.replays
 
-    def __iadd__(self, other: Tally) -> Tally:
+    def __iadd__(self, other: Self) -> Self:
         self.snapshots += other.snapshots
         self.replays += other.replays
         return self
@@ -165,7 +166,7 @@ def to_stream(case: Case, index: int, heard: Heard, world: World, oracle: duck.O
     first = answers[start] if query.kind != "dstream" else []
     if not same(first, early, query.types):
         raise Mismatch(f"{query.kind.upper()} before anything happened", case, index, start, first, early)
-    for before, tau in zip(taus, taus[1:], strict=False):
+    for before, tau in pairwise(taus):
         old, new = Counter(answers[before]), Counter(answers[tau])
         got = said.get(tau, [])
         expected = {"istream": new - old, "dstream": old - new, "rstream": new}[query.kind]

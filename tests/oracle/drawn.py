@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import penstock
@@ -28,6 +28,7 @@ class Drawn:
         found = re.findall(r"CREATE STREAM (\w+) \(([^)]*)\)", ddl)
         self.columns: dict[str, list[list[str]]] = {n: [c.split() for c in body.split(",")] for n, body in found}
         self.timestamps = "TIMESTAMP" in ddl
+        self.clock = 0
         self.watched: Any = None
 
     def table(self, name: str, columns: Columns, rows: list[Row], retroactive: bool = False) -> None:
@@ -37,14 +38,13 @@ class Drawn:
         if rows:
             self.session.update_table(name, insert=self._rows(name, rows))
 
-    def query(self, sql: str, key: tuple[int, ...] | None | str = "", name: str = "watched", keep: bool = False) -> None:
+    def query(self, sql: str, key: tuple[int, ...] | str | None = "", name: str = "watched", keep: bool = False) -> None:
         """Registers a query; `key` says where a GROUP BY's key stands (None: it travels as `__key`)."""
         query = self.session.query(sql, name=name, **({"keep": True} if keep else {}))
         if name == "watched":
             self.watched = query
             self.key = key
             self.view = View(keyed=key != "")
-            self.last: list[Change] = []
 
     @property
     def pattern(self) -> str:
@@ -57,7 +57,7 @@ class Drawn:
         self.session.advance(self._time(to))
         self.clock = to
 
-    def update(self, table: str, insert: list[Row] = [], delete: list[Row] = [], at: int | None = None) -> None:
+    def update(self, table: str, insert: Sequence[Row] = (), delete: Sequence[Row] = (), at: int | None = None) -> None:
         when = {} if at is None else {"at": self._time(at)}
         self.session.update_table(table, insert=self._rows(table, insert), delete=self._rows(table, delete), **when)
 
@@ -66,22 +66,18 @@ class Drawn:
         got = Counter((c.op, c.ts, c.exp, *c.row) for c in self._hear())
         assert got == Counter(expected), f"sent {sorted(got.elements(), key=str)}, expected {sorted(expected, key=str)}"
 
-    def shows(self, *expected: Row) -> None:
-        """`snapshot()` and the replayed changes both show these rows at the clock."""
+    def shows(self, *expected: Row, at: int | None = None) -> None:
+        """`snapshot()` and the replayed changes both show these rows at the clock (`at`, or the last advance)."""
         self._hear()
         got = rows_of(self.watched.snapshot())
         kinds = ("DOUBLE",)
         assert same(list(expected), got, kinds), f"snapshot() shows {got}, expected {list(expected)}"
-        clock = self._clock()
+        clock = self.clock if at is None else at
         view = self.view.rows(clock)
         assert same(list(expected), view, kinds), f"changes() add up to {view} at {clock}, expected {list(expected)}"
 
     def late(self, stream: str) -> int:
         return len(self.session.late(stream))
-
-    def _clock(self) -> int:
-        clock = self.session.clock
-        return int((clock - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1)) if isinstance(clock, dt.datetime) else clock
 
     def _hear(self) -> list[Change]:
         places = self.key

@@ -7,6 +7,8 @@ replaced by a subselect. Where a table is looked up as it was at the result's ts
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import pyarrow as pa
 
@@ -17,7 +19,6 @@ from .schema import Columns
 from .twin import Row, canonical
 
 _ARROW = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
-_connection: duckdb.DuckDBPyConnection | None = None
 
 
 class Oracle:
@@ -59,11 +60,10 @@ class Scope:
         self.since = since
 
 
+@cache
 def _connect() -> duckdb.DuckDBPyConnection:
-    global _connection
-    if _connection is None:
-        _connection = duckdb.connect(config={"threads": 1})
-    return _connection
+    """One connection per process; each world replaces the one before."""
+    return duckdb.connect(config={"threads": 1})
 
 
 def render(query: Relation, scope: Scope, stamped: bool = False) -> str:

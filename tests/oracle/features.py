@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .algebra import (
-    Query, Select, SetOp, StreamSource, SubSource, TableSource, ToStream, blocks, expressions, own_sources, streams,
+    Query,
+    Select,
+    SetOp,
+    StreamSource,
+    SubSource,
+    TableSource,
+    ToStream,
+    blocks,
+    expressions,
+    own_sources,
+    streams,
 )  # fmt: skip
 from .scalar import Agg, Call, Col, walk
 
@@ -38,7 +48,7 @@ CORE = frozenset({"range", "unbounded", "arithmetic", "logic", "in", "between", 
 
 IMPLIED = {
     "join3": {"join"}, "join4": {"join", "join3"}, "theta": {"join"}, "self_join": {"join"}, "join_on": {"join"},
-    "having": {"group"}, "count_distinct": {"group"}, "stddev": {"group"}, "group_expression": {"group"},
+    "group": {"case"}, "global": {"case"}, "having": {"group"}, "count_distinct": {"group"}, "stddev": {"group"}, "group_expression": {"group"},
     "register_late": {"several"},
     "scalars": set(SCALARS), "windows": set(WINDOWS), "joins": set(JOINS), "tables": {*TABLES, "join"},
     "sets": set(SETS), "anti": set(ANTI), "groups": set(GROUPS), "streams": set(STREAMS),
@@ -155,6 +165,6 @@ def expand(names: str) -> frozenset[str]:
         raise SystemExit(f"unknown construct {', '.join(sorted(unknown))}; there are: {', '.join(sorted(ALL | set(IMPLIED)))}")
     if "all" in wanted:
         return ALL
-    for name in tuple(wanted):
-        wanted |= IMPLIED.get(name, set())
+    while needed := set().union(*(IMPLIED.get(name, set()) for name in wanted)) - wanted:
+        wanted |= needed
     return frozenset(wanted & ALL)

@@ -9,7 +9,19 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .algebra import Anti, Query, Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource, ToStream, Window
+from .algebra import (
+    Anti,
+    Query,
+    Relation,
+    Select,
+    SetOp,
+    Source,
+    StreamSource,
+    SubSource,
+    TableSource,
+    ToStream,
+    Window,
+)
 from .scalar import Agg, Call, Col, Expr, Lit, Micros
 from .schema import STRINGS, Schema
 
@@ -90,11 +102,14 @@ class Maker:
     def select(self, shape: str, types: tuple[str, ...], depth: int) -> Select:
         root, self.root = self.root, False
         sources = self.sources(depth, joinable=shape != "anti" or self.chance(0.2))
+        self.taken = []
         anti_source = self.source(depth, 1, 15) if shape == "anti" else None
         self.root = root
         columns = self.columns(sources)
         on, where = self.predicates(sources)
         anti = self.anti(anti_source, columns) if anti_source else None
+        if anti and anti.style == "anti join":  # a comma binds weaker than LEFT ANTI JOIN
+            on = tuple(conjuncts or () for conjuncts in on)
         if self.chance(0.5 if len(sources) == 1 else 0.2):
             where += tuple(self.predicate(columns, 2) for _ in range(self.rng.choice((1, 1, 1, 2))))
         distinct = shape == "distinct" or (shape in ("anti", "group") and self.chance(0.06, "distinct"))
@@ -110,9 +125,11 @@ class Maker:
     # -- sources ------------------------------------------------------------------------------------------
 
     def sources(self, depth: int, joinable: bool) -> tuple[Source, ...]:
+        self.taken: list[str] = []
         ways = 1
         if joinable and "join" in self.on:
             ways = int(self.pick({"1": 5, "2": 4, "3": 1.5 * ("join3" in self.on), "4": 0.7 * ("join4" in self.on)}))
+            ways = ways if "self_join" in self.on else min(ways, len(self.schema.streams))
         table = self.table() if ways > 1 else None
         if isinstance(table, TableSource) and not table.retroactive:
             return (*(self.plain_stream(ways) for _ in range(ways - 1)), table)
@@ -130,17 +147,20 @@ class Maker:
 
     def source(self, depth: int, ways: int, longest: int) -> Source:
         if depth > 0 and ways < 4 and self.chance(0.2, "subquery"):
+            taken = self.taken
             inner = self.relation(("INT", *self.types()[:2]), depth - 1)
+            self.taken = taken
             return SubSource(inner, self.alias("q"))
-        return StreamSource(stream := self.stream(ways), self.alias(), self.window(stream, ways, longest))
+        return StreamSource(stream := self.stream(), self.alias(), self.window(stream, ways, longest))
 
-    def stream(self, ways: int) -> str:
-        names = [s.name for s in self.schema.streams]
-        return self.rng.choice(names if ways == 1 or "self_join" in self.on else names)
+    def stream(self) -> str:
+        names = [s.name for s in self.schema.streams if "self_join" in self.on or s.name not in self.taken]
+        self.taken.append(self.rng.choice(names))
+        return self.taken[-1]
 
     def plain_stream(self, ways: int) -> Source:
         """A stream an NRR may be joined to: its rows become true at their own ts."""
-        stream = self.stream(ways)
+        stream = self.stream()
         if self.chance(0.3, "unbounded") and ways == 2:
             return StreamSource(stream, self.alias(), Window(self.rng.choice(("none", "unbounded"))))
         return StreamSource(stream, self.alias(), Window("range", self.ticks(20 if ways < 4 else 5)))

@@ -38,7 +38,8 @@ def describe(m: Mismatch) -> str:
 
 
 def show(row: Row) -> str:
-    return "(" + ", ".join("NULL" if v is None else str(int(v)) if type(v).__name__ == "Micros" else repr(v) for v in row) + ")"
+    text = ", ".join("NULL" if v is None else str(int(v)) if type(v).__name__ == "Micros" else repr(v) for v in row)
+    return f"({text},)" if len(row) == 1 else f"({text})"
 
 
 def arrivals(case: Case, m: Mismatch) -> list[str]:
@@ -120,5 +121,6 @@ def example(case: Case, index: int, name: str) -> str:
             world.apply(part, case.queries)
         if world.clock > before and index in world.registered and not hasattr(query, "kind"):
             rows = answers.answers(query, world.registered[index], [world.clock])[world.clock]
-            lines.append(f"    play.shows({', '.join(show(r).replace('NULL', 'None') for r in sorted(rows, key=str))})")
+            shown = [show(r).replace("NULL", "None") for r in sorted(rows, key=str)]
+            lines.append(f"    play.shows({', '.join([*shown, f'at={world.clock}'])})")
     return "\n".join(lines)

@@ -214,7 +214,7 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "||": Function(_infix("||"), _infix("||"), lambda a, b: a + b),
     "to string": Function(
-        "CAST({0} AS STRING)".format, "CAST({0} AS VARCHAR)".format, lambda a: str(a)
+        "CAST({0} AS STRING)".format, "CAST({0} AS VARCHAR)".format, str
     ),
     "to double": Function(**_same("CAST({0} AS DOUBLE)"), value=float),
     "to bigint": Function(**_same("CAST({0} AS BIGINT)"), value=int),
@@ -278,7 +278,7 @@ def duck(expr: Expr) -> str:
     if isinstance(expr, Col):
         return f"{expr.alias}.{expr.name}"
     if isinstance(expr, Lit):
-        if expr.value is None or expr.type in DUCK_TYPES and expr.type != "STRING":
+        if expr.value is None or expr.type not in ("STRING", "BOOLEAN"):
             shown = "NULL" if expr.value is None else str(expr.value)
             return f"CAST({shown} AS {DUCK_TYPES[expr.type]})"
         return literal(expr)

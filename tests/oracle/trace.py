@@ -49,7 +49,7 @@ class Cut:
 
 
 def record(
-    case: Case, how: Cut = Cut(), options: dict[str, Any] | None = None, most: int = 25, quiet: bool = False
+    case: Case, how: Cut, options: dict[str, Any] | None = None, most: int = 25, quiet: bool = False
 ) -> Trace:  # fmt: skip
     """Runs the case; with `quiet`, asks for nothing before the end."""
     import penstock
@@ -146,10 +146,11 @@ def read_changes(table: pa.Table, key: Callable[[Row], Value] | None) -> list[Ch
         if name not in table.column_names:
             raise Breach(f"changes() has no column {name}: {table.column_names}")
     ops, ts, exps = (column(table.column(n)) for n in ("__op", "__ts", "__exp"))
-    keys = column(table.column("__key")) if "__key" in table.column_names else [None] * len(ops)
     rows = rows_of(table)
-    if key is not None:
-        keys = [key(row) for row in rows]
+    if "__key" in table.column_names:
+        keys = column(table.column("__key"))
+    else:
+        keys = [None if key is None else key(row) for row in rows]
     return [Change(*parts) for parts in zip(ops, ts, exps, rows, map(frozen, keys), strict=True)]
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N999 — named for the command line, never imported
 """Tries the engine on drawn cases and prints the first mismatch in full.
 
     python -m tests.oracle.try --feature join --seeds 100     cases over core constructs that use a join
