@@ -1,1 +1,66 @@
-"""Penstock: standing SQL queries over streams."""
+"""Penstock: standing SQL queries over streams, exact as tuples arrive and expire.
+
+The life of a standing query:
+
+1.  `session.query(text)` — surfaces/session.py
+2.  text → statement: a dialect of Spark's SQL with windows — language/dialect.py
+3.  names and types resolved, errors with their place → a plan of frozen nodes — language/bind.py, plan/nodes.py
+4.  every edge gets its update pattern: in what order will its rows end? — plan/pattern.py
+5.  rules turn the plan into an equal one; the last only rejects — rules/
+6.  nodes become operators, chosen by pattern; columns nobody reads are dropped — runtime/build.py
+7.  rows come in, are checked and wait for the watermark; late ones are set aside — runtime/border.py, source.py
+8.  the clock rises: rows are applied in event-time order, slice by slice — runtime/embedded.py
+9.  operators exchange batches of changes; state is flat arrays in an arena — operators/, state/
+10. the loops over rows are Numba kernels — kernels/
+11. changes are netted per instant, kept as a view and handed out as Arrow — runtime/answer.py
+12. `query.changes()`, `query.snapshot()`, `query.drop()`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import (
+    BindError,
+    DataError,
+    ParseError,
+    PenstockError,
+    PlanError,
+    StateError,
+)
+
+if TYPE_CHECKING:
+    from penstock.surfaces.session import Query, Session
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BindError",
+    "DataError",
+    "ParseError",
+    "PenstockError",
+    "PlanError",
+    "Query",
+    "Session",
+    "StateError",
+    "connect",
+]
+
+
+def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -> Session:
+    """A session in this process. Options are keyword arguments with plain names; see docs."""
+    from penstock.surfaces.options import options
+    from penstock.surfaces.session import Session
+
+    if spark is not None or checkpoint is not None:
+        raise StateError("this version runs embedded only", hint="call connect() without arguments")
+    return Session(options(given))
+
+
+def __getattr__(name: str) -> Any:
+    """Heavy parts are imported when first used, so that `import penstock` is quick."""
+    if name in ("Session", "Query"):
+        from penstock.surfaces import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch
+from penstock.data.batch import Batch, Column
 from penstock.data.schema import Schema
+from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.operators.contract import Site, empty, in_order, signs
 from penstock.plan.pattern import Pattern
@@ -32,8 +33,6 @@ class Side:
     """The copies of one input: a roster of bare lifetimes whose payload is the value's number."""
 
     def __init__(self, site: Site, name: str, pattern: Pattern) -> None:
-        from penstock.data.types import Type
-
         self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], pattern)
         self.links = Slab(
             site.arena, f"{site.name}.{name}.links",
@@ -53,8 +52,11 @@ class Side:
 class BagOperation:
     """One of kernels.DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL."""
 
-    def __init__(self, site: Site, schema: Schema, mode: int, patterns: Sequence[Pattern]) -> None:
+    def __init__(
+        self, site: Site, schema: Schema, mode: int, patterns: Sequence[Pattern], *, retracts: bool
+    ) -> None:
         self._mode = mode
+        self._retracts = retracts
         self._types = [f.type for f in schema]
         arena, name = site.arena, site.name
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
@@ -80,8 +82,6 @@ class BagOperation:
         return out
 
     def _enter(self, side: Side, batch: Batch, now: int) -> Events:
-        from penstock.data.batch import Column
-
         n = len(batch)
         if n:
             gids = self._values.ids(words.rows(batch.columns, self._types, n))
@@ -126,7 +126,7 @@ class BagOperation:
             out_time, out_exp, out_gid, out_sign = (
                 a[order] for a in (out_time, out_exp, out_gid, out_sign)
             )
-        return Batch(out_time, out_exp, self._frame.at(out_gid), out_sign)
+        return Batch(out_time, out_exp, self._frame.at(out_gid), out_sign if self._retracts else None)
 
     def _forget(self, left: Events, right: Events) -> None:
         """Values without a copy give their numbers back."""

@@ -7,6 +7,7 @@ wrong with what was given is a `DataError` too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -229,10 +230,9 @@ def _match(given: Sequence[object], schema: Schema) -> list[int]:
 
 
 def _is_pandas(value: object, name: str) -> bool:
-    """Without importing pandas, which need not be there."""
-    return any(
-        base.__name__ == name and base.__module__.startswith("pandas.") for base in type(value).__mro__
-    )
+    """Without importing pandas, which need not be there: if it is not loaded, this is not from it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, getattr(pandas, name))
 
 
 def _a(value: object) -> str:

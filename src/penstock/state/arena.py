@@ -18,6 +18,7 @@ class Arena:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
+        self._strings: set[str] = set()
 
     def array(self, name: str, dtype: Any, shape: int | tuple[int, ...], fill: Any = None) -> Array:
         made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
@@ -34,8 +35,15 @@ class Arena:
         self.arrays[name] = made
         return made
 
-    def drop(self, name: str) -> None:
-        self.arrays.pop(name, None)
+    def strings(self, name: str) -> None:
+        """The array called `name` holds string codes."""
+        self._strings.add(name)
+
+    def mark_strings(self, marks: Array) -> None:
+        """Mark every string code that some array holds; entries never written may mark what nobody needs."""
+        for name in self._strings:
+            codes = self.arrays[name]
+            marks[codes[(codes >= 0) & (codes < len(marks))]] = True
 
     @property
     def size_bytes(self) -> int:

@@ -255,6 +255,9 @@ def from_python(values: Sequence[object], kind: Type, strings: Strings) -> Colum
     valid = np.array([value is not None for value in values], np.bool_) if nulls else None
     if kind is Type.STRING:
         try:
+            if len(values) <= 2:  # a row or two: Arrow would cost more than it saves
+                codes = [0 if text is None else strings.code(text) for text in values]  # type: ignore[arg-type]
+                return Column(np.array(codes, np.int32), valid)
             return strings.encode(pa.array(values, pa.string()))
         except UnicodeEncodeError:
             for row, value in enumerate(values):

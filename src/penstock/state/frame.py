@@ -21,6 +21,9 @@ class Frame:
         self.capacity = 0
         self.values = [arena.array(f"{name}.{i}", t.dtype, 0) for i, t in enumerate(types)]
         self.valid: list[Mask | None] = [None] * len(self.values)
+        for i, type_ in enumerate(types):
+            if type_ is Type.STRING:
+                arena.strings(f"{name}.{i}")
 
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`; what is there stays."""

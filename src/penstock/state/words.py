@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Column, Ints
+from penstock.data.batch import Array, Column, Ints
 from penstock.data.types import Type
 
 _NAN = np.float64(np.nan).view(np.int64)
@@ -53,4 +53,16 @@ def rows(columns: Sequence[Column], types: Sequence[Type], n: int) -> Ints:
             out[:, len(types) + i // 63] |= np.left_shift((~valid).astype(np.int64), i % 63)
         else:
             out[:, i][~valid] = _NULL_DOUBLE if type_.is_float else _NULL_SMALL
+    return out
+
+
+def copies(ids: Array) -> Ints:
+    """How many equal ids stand before each: the number of a copy among its equals."""
+    order = np.argsort(ids, kind="stable")
+    sorted_ids = ids[order]
+    first = np.ones(len(ids), np.bool_)
+    first[1:] = sorted_ids[1:] != sorted_ids[:-1]
+    start = np.maximum.accumulate(np.where(first, np.arange(len(ids)), 0))
+    out = np.empty(len(ids), np.int64)
+    out[order] = np.arange(len(ids)) - start
     return out

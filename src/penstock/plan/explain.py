@@ -1,0 +1,82 @@
+"""Plans as text: every edge with its pattern and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.plan.nodes import (
+    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
+    ToStream, Union, Windowed,
+)  # fmt: skip
+from penstock.plan.pattern import Judged, group_root, judge, judge_query
+from penstock.plan.windows import Rows
+
+
+def title(node: Node) -> str:
+    """One line that says what a node does."""
+    return _TITLES[type(node)](node)  # type: ignore[operator]
+
+
+def edges(root: Node) -> Iterator[tuple[int, Node, Judged]]:
+    """Every node, outermost first, with its depth and the pattern of the edge that leaves it."""
+    group, _ = group_root(root)
+    reported = judge_query(root)
+
+    def walk(node: Node, depth: int, above: bool) -> Iterator[tuple[int, Node, Judged]]:
+        yield depth, node, reported if above and group is not None else judge(node)
+        for below in node.inputs:
+            yield from walk(below, depth + 1, above and not isinstance(node, Aggregate))
+
+    yield from walk(root, 0, True)
+
+
+def explain(root: Node) -> str:
+    """The plan as an indented tree."""
+    lines = []
+    for depth, node, judged in edges(root):
+        lead = "" if depth == 0 else "  " * (depth - 1) + "└ "
+        lines.append(f"{lead}{title(node)}  [{judged.pattern}: {judged.reason}]")
+    return "\n".join(lines)
+
+
+def _named(name: str, alias: str) -> str:
+    return name if not alias or alias.lower() == name.lower() else f"{name} AS {alias}"
+
+
+def _window(node: Windowed) -> str:
+    window = node.window
+    if isinstance(window, Rows) and window.partition:
+        keys = ", ".join(node.schema[i].name for i in window.partition)
+        return f"window [PARTITION BY {keys} ROWS {window.count}]"
+    return f"window [{window}]"
+
+
+def _join(node: Join) -> str:
+    on = " AND ".join(str(p) for p in node.predicates)
+    return f"join of {len(node.inputs)}" + (f" on {on}" if on else " (every pair)")
+
+
+def _anti(node: AntiJoin) -> str:
+    return "anti join" + (f" on {' AND '.join(str(p) for p in node.predicates)}" if node.predicates else "")
+
+
+def _aggregate(node: Aggregate) -> str:
+    parts = ", ".join(str(a) for a in node.aggregations) or "nothing"
+    return f"aggregate {parts}" + (f" by {', '.join(str(k) for k in node.keys)}" if node.keys else "")
+
+
+_TITLES = {
+    Scan: lambda n: f"stream {_named(n.stream.name, n.alias)}",
+    Relation: lambda n: ("retroactive table " if n.table.retroactive else "table ") + _named(n.table.name, n.alias),
+    Windowed: _window,
+    Filter: lambda n: f"select {n.predicate}",
+    Project: lambda n: f"project {', '.join(str(o) for o in n.outputs)}",
+    Join: _join,
+    AntiJoin: _anti,
+    Distinct: lambda _: "distinct",
+    Union: lambda n: f"union of {len(n.inputs)}",
+    Intersect: lambda n: "intersect all" if n.all else "intersect",
+    Except: lambda n: "except all" if n.all else "except",
+    Aggregate: _aggregate,
+    ToStream: lambda n: n.kind.value.lower(),
+}

@@ -1,0 +1,159 @@
+"""Where a query's changes arrive: netted per instant, counted, kept as a view, handed out as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.types import Type
+from penstock.plan.pattern import Pattern
+from penstock.plan.roots import Root
+from penstock.runtime.border import write_column, write_time
+from penstock.state import words
+from penstock.state.arena import Arena
+from penstock.state.registry import Registry
+from penstock.state.strings import Strings
+from penstock.state.view import View
+
+
+class Answer:
+    """One query's output."""
+
+    def __init__(self, root: Root, strings: Strings, time_type: Type, *, keep: bool) -> None:
+        self._root = root
+        self._strings = strings
+        self._time_type = time_type
+        self._fields = root.node.schema
+        self._types = [f.type for f in self._fields]
+        self._strict = root.judged.pattern is Pattern.STRICT
+        self.kept = keep or root.judged.pattern is not Pattern.MONOTONIC
+        self._view = View(self._types, root.key if root.group is not None else None)
+        self._pending: list[pa.RecordBatch] = []
+        self.matched = 0
+        self._schema = self._arrow_schema()
+        self._names = [f.name for f in self._fields[: root.visible]]
+
+    def _arrow_schema(self) -> pa.Schema:
+        time = self._time_type.arrow
+        head = [pa.field("__op", pa.string()), pa.field("__ts", time), pa.field("__exp", time)]
+        body = [pa.field(f.name, f.type.arrow) for f in self._fields[: self._root.visible]]
+        if self._root.hidden_key:
+            body.append(pa.field("__key", self._key_type()))
+        return pa.schema(head + body)
+
+    def _key_type(self) -> pa.DataType:
+        types = [self._types[k].arrow for k in self._root.key]
+        if len(types) == 1:
+            return types[0]
+        return pa.struct([pa.field(f"k{i}", t) for i, t in enumerate(types)])
+
+    def take(self, batch: Batch, now: int) -> None:
+        """Changes of one step."""
+        if self._strict and batch.sign is not None and len(batch):
+            batch = self._netted(batch)
+        n = len(batch)
+        if n == 0:
+            return
+        for column in batch.columns:
+            _ = column.values
+        self.matched += n
+        self._pending.append(self._arrow(batch))
+        if self.kept:
+            self._view.add(batch, now)
+
+    def _netted(self, batch: Batch) -> Batch:
+        """Without '-' and '+' of equal rows (values and exp) in one instant."""
+        sign = batch.sign
+        assert sign is not None
+        ts = batch.ts
+        mixed = np.unique(np.intersect1d(ts[sign < 0], ts[sign > 0]))
+        if not len(mixed):
+            return batch
+        rows = np.flatnonzero(np.isin(ts, mixed))
+        part = batch.take(rows)
+        table = np.column_stack([words.rows(part.columns, self._types, len(rows)), part.exp, part.ts])
+        ids = Registry(Arena(), "net", table.shape[1]).ids(table)
+        drop = _cancelled(ids, sign[rows])
+        if not drop.any():
+            return batch
+        keep = np.ones(len(batch), np.bool_)
+        keep[rows[drop]] = False
+        return batch.take(np.flatnonzero(keep))
+
+    def _arrow(self, batch: Batch) -> pa.RecordBatch:
+        n = len(batch)
+        arrays = [
+            _ops(n, batch.sign),
+            write_time(batch.ts, self._time_type, False),
+            write_time(batch.exp, self._time_type, True),
+        ]
+        arrays += self._payload(batch.columns)
+        if self._root.hidden_key:
+            keys = [
+                write_column(batch.columns[k], self._types[k], self._strings) for k in self._root.key
+            ]
+            arrays.append(keys[0] if len(keys) == 1 else pa.StructArray.from_arrays(keys, fields=list(self._key_type())))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _payload(self, columns: tuple[Column, ...]) -> list[pa.Array]:
+        visible = self._root.visible
+        return [
+            write_column(c, t, self._strings)
+            for c, t in zip(columns[:visible], self._types[:visible], strict=True)
+        ]
+
+    def changes(self) -> pa.Table:
+        """Everything since the last call."""
+        batches, self._pending = self._pending, []
+        return pa.Table.from_batches(batches, schema=self._schema)
+
+    def snapshot(self, now: int) -> pa.Table:
+        """The answer at the clock."""
+        live = self._view.at(now)
+        names = self._schema.names[3 : 3 + self._root.visible]
+        if not len(live):
+            return pa.schema([self._schema.field(3 + i) for i in range(self._root.visible)]).empty_table()
+        return pa.Table.from_arrays(self._payload(live.columns), names=names)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the kept view."""
+        return self._view.size_bytes
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Tell which string codes the view holds."""
+        for type_, column in self._view.columns_in_use():
+            if type_ is Type.STRING:
+                mark(column.values)
+
+
+def _cancelled(ids: Array, sign: Array) -> Array:
+    """Which rows meet their opposite: per id, as many of each sign as the rarer has."""
+    drop = np.zeros(len(ids), np.bool_)
+    plus = np.bincount(ids[sign > 0], minlength=int(ids.max()) + 1)
+    minus = np.bincount(ids[sign < 0], minlength=int(ids.max()) + 1)
+    pairs = np.minimum(plus, minus)
+    if not pairs.any():
+        return drop
+    for which in (1, -1):
+        rows = np.flatnonzero(sign == which)
+        drop[rows[words.copies(ids[rows]) < pairs[ids[rows]]]] = True
+    return drop
+
+
+_PLUS = pa.array(["+"] * 1024)
+
+
+def _ops(n: int, sign: Array | None) -> pa.Array:
+    """The `__op` column; all '+' is a slice of one shared array."""
+    global _PLUS
+    if sign is None or bool((sign > 0).all()):
+        while len(_PLUS) < n:
+            _PLUS = pa.concat_arrays([_PLUS, _PLUS])
+        return _PLUS.slice(0, n)
+    data = np.where(sign > 0, np.uint8(ord("+")), np.uint8(ord("-")))
+    places = np.arange(n + 1, dtype=np.int32)
+    return pa.StringArray.from_buffers(n, pa.py_buffer(places), pa.py_buffer(data))

@@ -1,0 +1,233 @@
+"""From plan to running operators.
+
+Walks the plan once, top down with the columns that are still needed, bottom up with operators chosen by the
+update patterns of their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.data.batch import Batch
+from penstock.kernels import bags, sets
+from penstock.operators.aggregate import Grouping
+from penstock.operators.anti import AntiJoinOperation
+from penstock.operators.bags import BagOperation
+from penstock.operators.conditions import take_apart
+from penstock.operators.contract import Operator, Site
+from penstock.operators.evaluate import Evaluator
+from penstock.operators.join import MultiwayJoin
+from penstock.operators.join2 import TwoWayJoin
+from penstock.operators.select import Projection, Selection
+from penstock.operators.sets import SetOperation
+from penstock.operators.tostream import ToStreamOperation
+from penstock.operators.union import MergeUnion
+from penstock.operators.windows import RangeWindow, RowsWindow, SlidingWindow, UnboundedWindow
+from penstock.plan.expressions import Expression, columns
+from penstock.plan.nodes import (
+    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
+    ToStream, Union, Windowed,
+)  # fmt: skip
+from penstock.plan.pattern import Pattern, is_table, pattern
+from penstock.plan.roots import Root
+from penstock.plan.windows import Range, Rows
+from penstock.state.arena import Arena
+from penstock.state.strings import Strings
+
+Needed = frozenset[int]
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Operators in the order they run; each names its inputs among sources and earlier operators."""
+
+    arena: Arena
+    sources: list[tuple[str, str]] = field(default_factory=list)
+    """('stream' | 'table', name in lower case), one per leaf."""
+    stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
+    """Inputs below 0 count sources from -1 down."""
+
+    def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
+        """Let time pass until `now`; changes of the sources → changes of the answer."""
+        leaves = [feeds[s] for s in self.sources]
+        if not self.stages:
+            return leaves[0]
+        made: list[Batch] = []
+        for operator, inputs in self.stages:
+            batches = [made[i] if i >= 0 else leaves[-1 - i] for i in inputs]
+            made.append(operator.step(batches, now))
+        return made[-1]
+
+    @property
+    def streams(self) -> set[str]:
+        return {name for kind, name in self.sources if kind == "stream"}
+
+    @property
+    def tables(self) -> set[str]:
+        return {name for kind, name in self.sources if kind == "table"}
+
+
+def build(root: Root, evaluator: Evaluator, strings: Strings, since: int) -> Pipeline:
+    """A pipeline for a query that sees instants from `since` on."""
+    pipeline = Pipeline(Arena())
+    builder = _Builder(pipeline, evaluator, strings, since, root)
+    builder.build(root.node, frozenset(range(len(root.node.schema))))
+    return pipeline
+
+
+class _Builder:
+    def __init__(
+        self, pipeline: Pipeline, evaluator: Evaluator, strings: Strings, since: int, root: Root
+    ) -> None:
+        self._pipeline = pipeline
+        self._evaluator = evaluator
+        self._strings = strings
+        self._since = since
+        self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
+
+    def build(self, node: Node, needed: Needed) -> int:
+        """The number of the stage (or source) that gives this node's changes."""
+        return _BUILDERS[type(node)](self, node, needed)
+
+    def _site(self, node: Node) -> Site:
+        name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
+        return Site(self._pipeline.arena, name, self._evaluator, self._since)
+
+    def _stage(self, operator: Operator, *inputs: int) -> int:
+        self._pipeline.stages.append((operator, inputs))
+        return len(self._pipeline.stages) - 1
+
+    def _source(self, kind: str, name: str) -> int:
+        key = (kind, name.lower())
+        if key not in self._pipeline.sources:
+            self._pipeline.sources.append(key)
+        return -1 - self._pipeline.sources.index(key)
+
+    def scan(self, node: Scan, needed: Needed) -> int:
+        """A stream without a window never ends its rows."""
+        return self._stage(UnboundedWindow(), self._source("stream", node.stream.name))
+
+    def relation(self, node: Relation, needed: Needed) -> int:
+        return self._source("table", node.table.name)
+
+    def windowed(self, node: Windowed, needed: Needed) -> int:
+        window = node.window
+        partition = frozenset(window.partition) if isinstance(window, Rows) else frozenset[int]()
+        if isinstance(node.input, Scan):
+            below = self._source("stream", node.input.stream.name)
+        else:
+            below = self.build(node.input, needed | partition)
+        operator: Operator
+        if isinstance(window, Rows):
+            operator = RowsWindow(self._site(node), node.schema, sorted(needed), window.partition, window.count)
+        elif not isinstance(window, Range):
+            operator = UnboundedWindow()
+        elif window.slide == 1:
+            operator = RangeWindow(window)
+        else:
+            operator = SlidingWindow(window, len(node.schema))
+        return self._stage(operator, below)
+
+    def filter(self, node: Filter, needed: Needed) -> int:
+        below = self.build(node.input, needed | _read([node.predicate]))
+        return self._stage(Selection(self._site(node), node.predicate), below)
+
+    def project(self, node: Project, needed: Needed) -> int:
+        below = self.build(node.input, _read([node.outputs[i].expression for i in needed]))
+        return self._stage(Projection(self._site(node), node.outputs, needed), below)
+
+    def join(self, node: Join, needed: Needed) -> int:
+        schemas = [i.schema for i in node.inputs]
+        wanted = needed | _read(node.predicates)
+        below = []
+        start = 0
+        for one in node.inputs:
+            end = start + len(one.schema)
+            below.append(self.build(one, frozenset(c - start for c in wanted if start <= c < end)))
+            start = end
+        patterns = [pattern(i) for i in node.inputs]
+        equalities, residuals = take_apart(node.predicates, schemas)
+        fifo = all(p in (Pattern.MONOTONIC, Pattern.WEAKEST) for p in patterns)
+        tables = [is_table(i) for i in node.inputs]
+        site = self._site(node)
+        operator: Operator
+        if len(below) == 2 and fifo and equalities and not any(tables):
+            operator = TwoWayJoin(site, schemas, equalities, residuals, needed)
+        else:
+            lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
+            operator = MultiwayJoin(site, schemas, node.predicates, patterns, lookups, needed)
+        return self._stage(operator, *below)
+
+    def anti_join(self, node: AntiJoin, needed: Needed) -> int:
+        width = len(node.left.schema)
+        read = _read(node.predicates)
+        left = self.build(node.left, needed | frozenset(c for c in read if c < width))
+        right = self.build(node.right, frozenset(c - width for c in read if c >= width))
+        patterns = [pattern(node.left), pattern(node.right)]
+        schemas = (node.left.schema, node.right.schema)
+        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, patterns, needed)
+        return self._stage(operator, left, right)
+
+    def union(self, node: Union, needed: Needed) -> int:
+        return self._stage(MergeUnion(), *(self.build(i, needed) for i in node.inputs))
+
+    def distinct(self, node: Distinct, needed: Needed) -> int:
+        return self._set_operation(node, (node.input,), sets.DISTINCT, bags.DISTINCT, counts=False)
+
+    def intersect(self, node: Intersect, needed: Needed) -> int:
+        in_bags = bags.INTERSECT_ALL if node.all else bags.INTERSECT
+        return self._set_operation(node, node.inputs, sets.INTERSECT, in_bags, counts=node.all)
+
+    def except_(self, node: Except, needed: Needed) -> int:
+        in_bags = bags.EXCEPT_ALL if node.all else bags.EXCEPT
+        return self._set_operation(node, node.inputs, sets.EXCEPT, in_bags, counts=node.all)
+
+    def _set_operation(
+        self, node: Node, inputs: Sequence[Node], in_sets: int, in_bags: int, *, counts: bool
+    ) -> int:
+        """Without negative input and copies to count, three numbers a value do."""
+        below = [self.build(i, frozenset(range(len(i.schema)))) for i in inputs]
+        patterns = [pattern(i) for i in inputs]
+        site = self._site(node)
+        operator: Operator
+        if counts or Pattern.STRICT in patterns:
+            strict = pattern(node) is Pattern.STRICT
+            operator = BagOperation(site, node.schema, in_bags, patterns, retracts=strict)
+        else:
+            operator = SetOperation(site, node.schema, in_sets)
+        return self._stage(operator, *below)
+
+    def aggregate(self, node: Aggregate, needed: Needed) -> int:
+        read = [k.expression for k in node.keys]
+        read += [a.argument for a in node.aggregations if a.argument is not None]
+        below = self.build(node.input, _read(read))
+        retracts = node is not self._replacing
+        operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
+        return self._stage(operator, below)
+
+    def to_stream(self, node: ToStream, needed: Needed) -> int:
+        below = self.build(node.input, frozenset(range(len(node.schema))))
+        operator = ToStreamOperation(self._site(node), node.schema, node.kind, pattern(node.input))
+        return self._stage(operator, below)
+
+
+def _read(expressions: Sequence[Expression]) -> Needed:
+    return frozenset(c.index for e in expressions for c in columns(e))
+
+
+_BUILDERS: dict[type, Callable[..., int]] = {
+    Scan: _Builder.scan,
+    Relation: _Builder.relation,
+    Windowed: _Builder.windowed,
+    Filter: _Builder.filter,
+    Project: _Builder.project,
+    Join: _Builder.join,
+    AntiJoin: _Builder.anti_join,
+    Union: _Builder.union,
+    Distinct: _Builder.distinct,
+    Intersect: _Builder.intersect,
+    Except: _Builder.except_,
+    Aggregate: _Builder.aggregate,
+    ToStream: _Builder.to_stream,
+}

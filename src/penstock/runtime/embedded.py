@@ -1,0 +1,273 @@
+"""The engine in this process: streams in, a clock, standing queries, answers out.
+
+An instant is applied once and whole. When watermarks allow the clock to rise from T0 to T1, the rows with
+T0 < ts <= T1 are taken from all streams in time order, cut into slices (between instants) that stay in the
+cache, and every query's pipeline steps over each slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Batch, Column
+from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
+from penstock.data.types import Type
+from penstock.errors import DataError, PenstockError, StateError
+from penstock.operators.contract import empty
+from penstock.operators.evaluate import Evaluator
+from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.roots import Root
+from penstock.runtime.answer import Answer
+from penstock.runtime.build import Pipeline, build
+from penstock.runtime.relation import RelationState
+from penstock.runtime.source import Source
+from penstock.state.strings import Strings
+
+SLICE = 1 << 15
+"""Rows of all streams in one step: what keeps intermediate arrays in the second-level cache."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """A registered query as it runs."""
+
+    name: str
+    root: Root
+    since: int
+    pipeline: Pipeline
+    answer: Answer
+    begun: bool = False
+    failed: PenstockError | None = field(default=None)
+
+
+class Engine:
+    """Sources, tables, clock and queries of one session."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.strings = Strings()
+        self._evaluator = Evaluator(self.strings, catalog.functions)
+        self.time_type: Type | None = None
+        self.sources: dict[str, Source] = {}
+        self.tables: dict[str, RelationState] = {}
+        self.queries: dict[str, Standing] = {}
+        self._clock: int | None = None
+        self._swept_at = 4096
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def clock(self) -> int:
+        """Every row with ts <= clock has been applied."""
+        return self.first - 1 if self._clock is None else self._clock
+
+    @property
+    def first(self) -> int:
+        """The first instant there is."""
+        return FIRST_MICROSECOND if self.time_type is Type.TIMESTAMP else EARLIEST
+
+    @property
+    def last(self) -> int:
+        return LAST_MICROSECOND if self.time_type is Type.TIMESTAMP else LATEST
+
+    def add_stream(self, stream: Stream) -> None:
+        if self.time_type is None:
+            self.time_type = stream.time_type
+        elif self.time_type is not stream.time_type:
+            raise DataError(
+                f"stream {stream.name} tells time in {stream.time_type}, the session in {self.time_type}",
+                hint="one session has one clock: use another session for the other time type",
+            )
+        self.sources[stream.name.lower()] = Source(stream, self.first)
+
+    def add_table(self, table: Table) -> None:
+        self.tables[table.name.lower()] = RelationState(table)
+
+    def register(self, name: str, root: Root, *, keep: bool) -> Standing:
+        """Start a query: it sees rows with ts > clock."""
+        assert self.time_type is not None
+        since = self.clock + 1
+        pipeline = build(root, self._evaluator, self.strings, since)
+        answer = Answer(root, self.strings, self.time_type, keep=keep)
+        standing = Standing(name, root, since, pipeline, answer)
+        self.queries[name.lower()] = standing
+        for stream in pipeline.streams:
+            self.sources[stream].raise_to(since)
+        self._advance()
+        return standing
+
+    def drop(self, name: str) -> None:
+        del self.queries[name.lower()]
+        self._advance()
+
+    # ------------------------------------------------------------------ feeding
+
+    def push(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Rows of one stream, checked by the caller."""
+        source = self.sources[name]
+        times = columns[source.stream.time].values
+        if len(times) and not (self.first <= int(times.min()) and int(times.max()) <= self.last):
+            row = int(np.flatnonzero((times < self.first) | (times > self.last))[0])
+            raise DataError(
+                f"stream {source.stream.name}: row {row} has time {int(times[row])}, outside what can be counted",
+                hint=f"times lie between {self.first} and {self.last}",
+            )
+        source.push(columns)
+        self._advance()
+
+    def advance(self, until: int) -> None:
+        """Nothing with ts <= until will come any more on any stream."""
+        for source in self.sources.values():
+            source.raise_to(until + 1)
+        if not self.queries:
+            self._rise(until)
+        self._advance()
+
+    def update(self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
+        when = self.clock + 1 if at is None else at
+        self.tables[name].update(when, self.clock, delete, insert)
+
+    def load(self, name: str, rows: tuple[Column, ...]) -> None:
+        """The first content of a table that no query reads yet."""
+        self.tables[name].content = rows
+
+    # ------------------------------------------------------------------ time
+
+    def _advance(self) -> None:
+        read = {s for q in self.queries.values() for s in q.pipeline.streams}
+        if read:
+            self._rise(min(self.sources[s].watermark for s in read) - 1)
+
+    def _rise(self, clock: int) -> None:
+        """Apply everything up to the new clock."""
+        if clock <= self.clock:
+            return
+        batches = {("stream", n): s.take(clock) for n, s in self.sources.items()}
+        feeds = {key: batch for key, batch in batches.items() if batch is not None}
+        errors: list[PenstockError] = []
+        for until, part in _slices(feeds, clock):
+            self._step(part, until, errors)
+        self._sweep_strings()
+        if errors:
+            raise errors[0]
+
+    def _step(self, feeds: Mapping[tuple[str, str], Batch], now: int, errors: list[PenstockError]) -> None:
+        contents = {n: t.content for n, t in self.tables.items()}
+        updates = {("table", n): t.take(now) for n, t in self.tables.items()}
+        self._clock = now
+        for standing in self.queries.values():
+            if standing.failed is not None:
+                continue
+            try:
+                self._step_query(standing, feeds, updates, contents, now)
+            except PenstockError as error:
+                standing.failed = error
+                errors.append(error)
+
+    def _step_query(
+        self,
+        standing: Standing,
+        feeds: Mapping[tuple[str, str], Batch],
+        updates: Mapping[tuple[str, str], Batch],
+        contents: Mapping[str, tuple[Column, ...]],
+        now: int,
+    ) -> None:
+        inputs = {}
+        for kind, name in standing.pipeline.sources:
+            if kind == "stream":
+                found = feeds.get((kind, name))
+                inputs[kind, name] = empty(len(self.sources[name].stream.schema)) if found is None else found
+            else:
+                inputs[kind, name] = self._table_feed(standing, name, updates, contents)
+        standing.begun = True
+        standing.answer.take(standing.pipeline.step(inputs, now), now)
+
+    def _table_feed(
+        self,
+        standing: Standing,
+        name: str,
+        updates: Mapping[tuple[str, str], Batch],
+        contents: Mapping[str, tuple[Column, ...]],
+    ) -> Batch:
+        """A table's updates; on a query's first step its content before them too."""
+        if standing.begun:
+            return updates["table", name]
+        return self.tables[name].since(standing.since, contents[name], updates["table", name])
+
+    # ------------------------------------------------------------------ answers
+
+    def snapshot(self, standing: Standing) -> object:
+        """The answer at the clock, also before the first step."""
+        self.check(standing)
+        if standing.begun:
+            return standing.answer.snapshot(self.clock)
+        assert self.time_type is not None
+        # Nothing has happened yet: what the query would say over empty windows.
+        pipeline = build(standing.root, self._evaluator, self.strings, standing.since)
+        answer = Answer(standing.root, self.strings, self.time_type, keep=True)
+        feeds = {}
+        for kind, name in pipeline.sources:
+            if kind == "stream":
+                feeds[kind, name] = empty(len(self.sources[name].stream.schema))
+            else:
+                feeds[kind, name] = self.tables[name].initial(standing.since)
+        answer.take(pipeline.step(feeds, standing.since), standing.since)
+        return answer.snapshot(standing.since)
+
+    def check(self, standing: Standing) -> None:
+        if standing.failed is not None:
+            raise StateError(
+                f"query {standing.name} stopped at an error: {standing.failed}", hint="drop it and register it again"
+            )
+
+    # ------------------------------------------------------------------ memory
+
+    def _sweep_strings(self) -> None:
+        """Free strings nobody holds, once the pool has doubled."""
+        if len(self.strings) < self._swept_at:
+            return
+        marks = np.zeros(self.strings.capacity, np.bool_)
+        for source in self.sources.values():
+            for columns in source.columns_in_use():
+                _mark(marks, [f.type for f in source.stream.schema], columns)
+        for table in self.tables.values():
+            for columns in table.columns_in_use():
+                _mark(marks, [f.type for f in table.table.schema], columns)
+        for standing in self.queries.values():
+            standing.answer.mark_strings(lambda codes: marks.__setitem__(codes, True))
+            standing.pipeline.arena.mark_strings(marks)
+        self.strings.sweep(marks)
+        self._swept_at = max(4096, 2 * len(self.strings))
+
+    @property
+    def size_bytes(self) -> int:
+        """What all queries remember, without their kept answers."""
+        return sum(q.pipeline.arena.size_bytes for q in self.queries.values())
+
+
+def _mark(marks: np.ndarray, types: list[Type], columns: tuple[Column, ...]) -> None:  # type: ignore[type-arg]
+    for type_, column in zip(types, columns, strict=True):
+        if type_ is Type.STRING:
+            marks[column.values] = True
+
+
+def _slices(
+    feeds: Mapping[tuple[str, str], Batch], clock: int
+) -> list[tuple[int, Mapping[tuple[str, str], Batch]]]:
+    """The rows of a rise of the clock in stretches of time of at most about SLICE rows."""
+    total = sum(len(b) for b in feeds.values())
+    if total <= SLICE + SLICE // 2:
+        return [(clock, feeds)]
+    longest = max(feeds.values(), key=len)
+    pieces = -(-total // SLICE)
+    cuts = np.unique(longest.ts[np.arange(1, pieces) * len(longest) // pieces])
+    out = []
+    begin = dict.fromkeys(feeds, 0)
+    for until in [*cuts[cuts < clock].tolist(), clock]:
+        ends = {k: int(np.searchsorted(b.ts, until, side="right")) for k, b in feeds.items()}
+        out.append((until, {k: b.slice(begin[k], ends[k]) for k, b in feeds.items()}))
+        begin = ends
+    return out

@@ -1,0 +1,131 @@
+"""A table as it changes: what it holds at the clock, and updates that wait for theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, concat
+from penstock.data.clock import FOREVER
+from penstock.data.types import Type
+from penstock.errors import DataError
+from penstock.plan.catalog import Table
+from penstock.state import words
+from penstock.state.arena import Arena
+from penstock.state.registry import Registry
+
+
+class RelationState:
+    """`content` holds at the clock; `waiting` are (at, '-' rows, '+' rows) in order of `at`."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._types = [f.type for f in table.schema]
+        self.content: tuple[Column, ...] = tuple(Column(np.empty(0, t.dtype)) for t in self._types)
+        self._waiting: list[tuple[int, tuple[Column, ...], tuple[Column, ...]]] = []
+
+    def update(self, at: int, clock: int, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
+        """Schedule an update; deletes name rows of the table as it will be then."""
+        if at <= clock:
+            raise DataError(f"table {self.table.name}: an update at {at} comes after the clock ({clock})", hint="leave out `at`, or give a later time")
+        if self._waiting and at < self._waiting[-1][0]:
+            raise DataError(
+                f"table {self.table.name}: an update at {at} comes after one at {self._waiting[-1][0]}",
+                hint="updates of a table go forward in time",
+            )
+        future = self.content
+        for _, gone, new in self._waiting:
+            future = _applied(future, gone, new, self._types, self.table.name)
+        _applied(future, delete, insert, self._types, self.table.name)
+        if self._waiting and self._waiting[-1][0] == at:
+            # One instant, one change: what came and went within it was never there.
+            _, gone, new = self._waiting.pop()
+            kept, left = _matched(new, delete, self._types)
+            delete = _joined(gone, gather(delete, left))
+            insert = _joined(gather(new, kept), insert)
+        self._waiting.append((at, delete, insert))
+
+    def take(self, clock: int) -> Batch:
+        """Changes up to the clock, which the content now includes."""
+        parts: list[tuple[int, int, tuple[Column, ...]]] = []
+        while self._waiting and self._waiting[0][0] <= clock:
+            at, gone, new = self._waiting.pop(0)
+            self.content = _applied(self.content, gone, new, self._types, self.table.name)
+            parts += [(at, -1, gone), (at, 1, new)]
+        return changes(parts, self._types)
+
+    def initial(self, since: int) -> Batch:
+        """The content as changes at a query's first instant."""
+        return changes([(since, 1, self.content)], self._types)
+
+    def since(self, since: int, content: tuple[Column, ...], updates: Batch) -> Batch:
+        """The content before a step and the step's updates, as one batch for a query that begins with it.
+
+        Updates in the first instant are applied to the content: '-' rows name rows that are there already.
+        """
+        first = updates.ts == since
+        if first.any():
+            now = updates.take(np.flatnonzero(first))
+            assert now.sign is not None and updates.sign is not None
+            gone = gather(now.columns, np.flatnonzero(now.sign < 0))
+            new = gather(now.columns, np.flatnonzero(now.sign > 0))
+            content = _applied(content, gone, new, self._types, self.table.name)
+            updates = updates.take(np.flatnonzero(~first))
+        begun = changes([(since, 1, content)], self._types)
+        if not len(updates):
+            return begun
+        assert begun.sign is not None and updates.sign is not None
+        return Batch(
+            np.concatenate([begun.ts, updates.ts]),
+            np.concatenate([begun.exp, updates.exp]),
+            _joined(begun.columns, updates.columns),
+            np.concatenate([begun.sign, updates.sign]),
+        )
+
+    def columns_in_use(self) -> list[tuple[Column, ...]]:
+        return [self.content, *(part for _, gone, new in self._waiting for part in (gone, new))]
+
+
+def gather(columns: Sequence[Column], rows: Array) -> tuple[Column, ...]:
+    return tuple(Column(c.values[rows], None if c.valid is None else c.valid[rows]) for c in columns)
+
+
+def _joined(a: Sequence[Column], b: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(concat([x, y]) for x, y in zip(a, b, strict=True))
+
+
+def changes(parts: Sequence[tuple[int, int, tuple[Column, ...]]], types: Sequence[Type]) -> Batch:
+    """Rows with a time and a sign as a batch."""
+    filled = [p for p in parts if len(p[2][0])]
+    none = np.empty(0, np.int64)
+    if not filled:
+        return Batch(none, none, tuple(Column(none) for _ in types), np.empty(0, np.int8))
+    ts = np.concatenate([np.full(len(c[0]), at, np.int64) for at, _, c in filled])
+    sign = np.concatenate([np.full(len(c[0]), s, np.int8) for _, s, c in filled])
+    columns = tuple(concat(c) for c in zip(*(p[2] for p in filled), strict=True))
+    return Batch(ts, np.full(len(ts), FOREVER), columns, sign)
+
+
+def _matched(rows: Sequence[Column], wanted: Sequence[Column], types: Sequence[Type]) -> tuple[Array, Array]:
+    """Positions of `rows` that no wanted row takes, and of wanted rows that found none."""
+    n, m = len(rows[0]), len(wanted[0])
+    both = _joined(rows, wanted)
+    table = words.rows(both, types, n + m)
+    ids = Registry(Arena(), "match", table.shape[1]).ids(table)
+    have, want = words.copies(ids[:n]), words.copies(ids[n:])
+    had = np.bincount(ids[:n], minlength=int(ids.max()) + 1) if n + m else np.zeros(1, np.int64)
+    asked = np.bincount(ids[n:], minlength=len(had)) if n + m else had
+    return np.flatnonzero(have >= asked[ids[:n]]), np.flatnonzero(want >= had[ids[n:]])
+
+
+def _applied(
+    content: tuple[Column, ...], gone: tuple[Column, ...], new: tuple[Column, ...],
+    types: Sequence[Type], name: str,
+) -> tuple[Column, ...]:  # fmt: skip
+    if len(gone[0]):
+        kept, missing = _matched(content, gone, types)
+        if len(missing):
+            raise DataError(f"table {name}: row {int(missing[0])} to delete is not in the table", hint="a row to delete names all columns")
+        content = gather(content, kept)
+    return _joined(content, new) if len(new[0]) else content

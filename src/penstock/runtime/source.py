@@ -1,0 +1,97 @@
+"""A stream as it comes in: watermark, rows waiting for the clock, rows that came too late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Batch, Column, Ints, concat
+from penstock.kernels.events import time_order
+from penstock.plan.catalog import Stream
+
+
+class Source:
+    """W (`watermark`): every row with ts < W has come; a row below W when it arrives is late."""
+
+    def __init__(self, stream: Stream, floor: int) -> None:
+        self.stream = stream
+        self.watermark = floor
+        self._waiting: list[Batch] = []
+        self._late: list[tuple[Column, ...]] = []
+        self.late_rows = 0
+
+    def push(self, columns: tuple[Column, ...]) -> None:
+        """Take rows in arrival order; each may raise W for those behind it."""
+        ts = columns[self.stream.time].values.astype(np.int64)
+        n = len(ts)
+        if n == 0:
+            return
+        reached = np.maximum.accumulate(ts) - self.stream.delay
+        before = np.empty(n, np.int64)
+        before[0] = self.watermark
+        np.maximum(reached[:-1], self.watermark, out=before[1:])
+        late = ts < before
+        self.watermark = max(self.watermark, int(reached[-1]))
+        if late.any():
+            self._set_aside(columns, np.flatnonzero(late))
+            rows = np.flatnonzero(~late)
+            columns = tuple(c.take(rows) for c in columns)
+            ts = ts[rows]
+        if len(ts):
+            batch = Batch(ts, ts, columns)
+            order = time_order(ts)
+            self._waiting.append(batch if order is None else batch.take(order))
+
+    def _set_aside(self, columns: tuple[Column, ...], rows: Ints) -> None:
+        self._late.append(tuple(c.take(rows) for c in columns))
+        self.late_rows += len(rows)
+
+    def raise_to(self, watermark: int) -> None:
+        self.watermark = max(self.watermark, watermark)
+
+    def take(self, clock: int) -> Batch | None:
+        """Waiting rows with ts <= clock, in (ts, arrival) order."""
+        ready, left = [], []
+        for batch in self._waiting:
+            cut = int(np.searchsorted(batch.ts, clock, side="right"))
+            if cut:
+                ready.append(batch.slice(0, cut))
+            if cut < len(batch):
+                rest = batch.slice(cut, len(batch))
+                left.append(_copied(rest) if cut > 4 * len(rest) else rest)
+        self._waiting = left
+        if not ready:
+            return None
+        if len(ready) == 1:
+            return ready[0]
+        ts = np.concatenate([b.ts for b in ready])
+        whole = Batch(ts, ts, _stacked([b.columns for b in ready]))
+        order = time_order(ts)
+        return whole if order is None else whole.take(order)
+
+    def late(self) -> tuple[Column, ...] | None:
+        """All rows that came too late."""
+        return _stacked(self._late) if self._late else None
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(b) for b in self._waiting)
+
+    def columns_in_use(self) -> list[tuple[Column, ...]]:
+        return [b.columns for b in self._waiting] + self._late
+
+
+def _stacked(parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:
+    return tuple(concat(columns) for columns in zip(*parts, strict=True))
+
+
+def _copied(batch: Batch) -> Batch:
+    """Free of the large batch it was cut from."""
+    columns = tuple(
+        Column(c.values.copy(), None if c.valid is None else c.valid.copy()) for c in batch.columns
+    )
+    ts = batch.ts.copy()
+    return Batch(ts, ts, columns)
+
+
