@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.oracle.case import Case
-from tests.oracle.check import same
-from tests.oracle.replay import Change
+from tests.oracle.check import by_moment, same
 from tests.oracle.trace import Trace
-
-Said = dict[tuple[str, int, int | None], list[Change]]
 
 
 def difference(case: Case, one: Trace, other: Trace) -> str:
@@ -20,17 +17,10 @@ def difference(case: Case, one: Trace, other: Trace) -> str:
         left, right = one.queries[index].changes, other.queries[index].changes
         if Counter(left) == Counter(right):
             continue
-        first, second = by_moment(left), by_moment(right)
-        for moment in sorted({*first, *second}, key=lambda m: (m[1], m[0], m[2] or 0)):
-            a, b = first.get(moment, []), second.get(moment, [])
-            if not same([c.row for c in a], [c.row for c in b], query.types):
-                shown = "\n".join([*(f"  one   {c}" for c in a), *(f"  other {c}" for c in b)])
-                return f"query {index} at {moment[1]}:\n{shown}"
+        first, second = ([(c.op, c.ts, c.exp, c.row) for c in said] for said in (left, right))
+        one_by, other_by = by_moment(first), by_moment(second)
+        for moment in sorted({*one_by, *other_by}, key=lambda m: (m[1], m[0], m[2] or 0)):
+            a, b = one_by.get(moment, []), other_by.get(moment, [])
+            if not same(a, b, query.types):
+                return f"query {index}, '{moment[0]}' at {moment[1]} until {moment[2]}:\n  one   {a}\n  other {b}"
     return ""
-
-
-def by_moment(changes: list[Change]) -> Said:
-    found: Said = {}
-    for change in changes:
-        found.setdefault((change.op, change.ts, change.exp), []).append(change)
-    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
-from . import duck
+from . import duck, lifetimes
 from .algebra import Relation, ToStream, is_grouped, patterns, streams, tables
 from .case import Case
 from .model import BEGINNING, END, World
@@ -42,6 +42,8 @@ class Tally:
 
     snapshots: int = 0
     replays: int = 0
+    exact: int = 0
+    """Queries whose changes were compared one by one."""
 
     @property
     def comparisons(self) -> int:
@@ -50,6 +52,7 @@ class Tally:
     def __iadd__(self, other: Self) -> Self:
         self.snapshots += other.snapshots
         self.replays += other.replays
+        self.exact += other.exact
         return self
 
 
@@ -132,7 +135,29 @@ def relation(case: Case, index: int, heard: Heard, world: World, oracle: duck.Or
     for tau, got in views(heard.changes, is_grouped(query), chosen):
         if not same(answers[tau], got, query.types):
             raise Mismatch("the replayed changes differ from Q(τ)", case, index, tau, answers[tau], got)
-    return Tally(len(heard.snapshots), len(chosen))
+    due = lifetimes.changes(world, query, since, clock)
+    if due is not None:
+        exact(case, index, heard, [d for d in due if d[1] >= first], first)
+    return Tally(len(heard.snapshots), len(chosen), due is not None)
+
+
+def exact(case: Case, index: int, heard: Heard, due: list[lifetimes.Due], first: int) -> None:
+    """Where lifetimes leave no choice, the changes are exactly those due."""
+    expected, got = by_moment(due), by_moment([(c.op, c.ts, c.exp, c.row) for c in heard.changes if c.ts >= first])
+    for moment in sorted({*expected, *got}, key=lambda m: (m[1], m[0], m[2] or 0)):
+        one, other = expected.get(moment, []), got.get(moment, [])
+        if not same(one, other, case.queries[index].types):
+            op, ts, exp = moment
+            what = f"changes() differ from those due: '{op}' with __exp {exp}"
+            raise Mismatch(what, case, index, ts, one, other)
+
+
+def by_moment(changes: list[lifetimes.Due]) -> dict[tuple[str, int, int | None], list[Row]]:
+    """Rows by (op, ts, exp)."""
+    found: dict[tuple[str, int, int | None], list[Row]] = {}
+    for op, ts, exp, row in changes:
+        found.setdefault((op, ts, exp), []).append(row)
+    return found
 
 
 def moments(query: Relation, world: World, since: int, clock: int) -> set[int]:
