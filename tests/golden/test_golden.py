@@ -8,11 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-
-if not hasattr(penstock, "connect"):
-    pytest.skip("the session is not there", allow_module_level=True)
-
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 

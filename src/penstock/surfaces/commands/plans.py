@@ -1,91 +1,152 @@
-"""`penstock dry-run` and `penstock explain`: a script's plans without running them."""
+"""`penstock dry-run` and `penstock explain`: a script's plans without a session, so that no source is needed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from penstock.errors import BindError, DataError, PenstockError
+from penstock.language import (
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    DropQuery,
+    DropStream,
+    DropTable,
+    bind,
+    parse,
+)
+from penstock.plan.catalog import Catalog
+from penstock.plan.explain import edges, title
+from penstock.plan.explain import explain as explain_plan
+from penstock.plan.roots import Root, top
+from penstock.rules import optimize
 
-SYNTAX_HINT_WIDTH = 120
+WIDTH = 120
+"""Lines longer than this are not shown under an error: a terminal would break them and the mark would be off."""
 
 
-def open_script(script: Path) -> Any:
-    """A session that has executed the script; an error names the file and shows the line."""
-    import penstock
+@dataclass(slots=True)
+class Plans:
+    """What a script leaves declared."""
 
+    catalog: Catalog = field(default_factory=Catalog)
+    queries: dict[str, tuple[str, Root]] = field(default_factory=dict)
+    """The name as written and the plan, by name in lower case."""
+
+
+def read_text(script: Path) -> str:
+    """The text of a script."""
     try:
-        text = script.read_text(encoding="utf-8")
+        return script.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{script} is not UTF-8 text") from error
-    session = penstock.connect()
+
+
+@contextmanager
+def pointing_into(script: Path, text: str) -> Iterator[None]:
+    """Errors name the file and show the line they are about."""
     try:
-        session.execute(text)
+        yield
     except PenstockError as error:
         typer.echo(f"error: {script}: {error}", err=True)
-        if error.line is not None and error.line <= len(lines := text.splitlines()):
-            line = lines[error.line - 1]
-            if len(line) <= SYNTAX_HINT_WIDTH:
-                typer.echo(f"  {line}\n  {' ' * ((error.column or 1) - 1)}^", err=True)
+        lines = text.splitlines()
+        if error.line is not None and error.line <= len(lines) and len(lines[error.line - 1]) <= WIDTH:
+            typer.echo(f"  {lines[error.line - 1]}\n  {' ' * ((error.column or 1) - 1)}^", err=True)
         raise typer.Exit(1) from error
-    return session
+
+
+def read_plans(script: Path) -> Plans:
+    """Parse, bind and plan every statement."""
+    text, plans = read_text(script), Plans()
+    with pointing_into(script, text):
+        for parsed in parse(text):
+            _declare(plans, bind(parsed, plans.catalog))
+    return plans
+
+
+def _declare(plans: Plans, statement: object) -> None:
+    catalog = plans.catalog
+    match statement:
+        case CreateStream(stream):
+            _check_new(catalog, stream.name)
+            catalog.streams[stream.name.lower()] = stream
+        case CreateTable(table):
+            _check_new(catalog, table.name)
+            catalog.tables[table.name.lower()] = table
+        case CreateQuery(name, query):
+            if name.lower() in plans.queries:
+                raise BindError(
+                    f"there is a query {name} already", hint="drop it first, or take another name"
+                )
+            plans.queries[name.lower()] = (name, top(optimize(query.root)))
+        case DropQuery(name):
+            if plans.queries.pop(name.lower(), None) is None:
+                raise BindError(f"there is no query {name}")
+        case DropStream(name) | DropTable(name):
+            if (catalog.streams.pop(name.lower(), None) or catalog.tables.pop(name.lower(), None)) is None:
+                raise BindError(f"there is no stream or table {name}")
+
+
+def _check_new(catalog: Catalog, name: str) -> None:
+    if name.lower() in catalog.streams or name.lower() in catalog.tables:
+        raise BindError(
+            f"there is a stream or table {name} already", hint="drop it first, or take another name"
+        )
 
 
 def dry_run(script: Path) -> None:
     """Say what the script declares, or fail where it is wrong."""
-    session = open_script(script)
-    for name, query in session.queries.items():
-        typer.echo(f"{name}: {query.pattern}")
-    catalog = session.catalog
+    plans = read_plans(script)
+    for name, root in plans.queries.values():
+        typer.echo(f"{name}: {root.judged.pattern}")
+    catalog = plans.catalog
     typer.echo(
-        f"ok: {len(catalog.streams)} streams, {len(catalog.tables)} tables, {len(session.queries)} queries"
+        f"ok: {len(catalog.streams)} streams, {len(catalog.tables)} tables, {len(plans.queries)} queries"
     )
 
 
 def explain(script: Path, name: str | None, output: str) -> None:
     """Print the plan of one query, or of all."""
-    session = open_script(script)
-    queries = session.queries
+    queries = read_plans(script).queries
     if name is not None:
         if name.lower() not in queries:
-            raise BindError(
-                f"{script} has no query {name}", hint=f"it has {', '.join(sorted(queries)) or 'none'}"
-            )
+            known = ", ".join(written for written, _ in queries.values()) or "none"
+            raise BindError(f"{script} has no query {name}", hint=f"it has {known}")
         queries = {name.lower(): queries[name.lower()]}
     if output == "text":
-        typer.echo(session.explain() if name is None else queries[name.lower()].explain())
+        for i, (written, root) in enumerate(queries.values()):
+            typer.echo(
+                f"{'' if i == 0 else chr(10)}{written} ({root.judged.pattern})\n{explain_plan(root.node)}"
+            )
         return
-    trees = {key: _tree(query.plan.root) for key, query in queries.items()}
+    trees = {written: _tree(root) for written, root in queries.values()}
     typer.echo(json.dumps(trees, indent=2) if output == "json" else _dot(trees))
 
 
-def _tree(node: Any) -> dict[str, Any]:
-    """A node, the pattern of the edge that leaves it, and its inputs."""
-    from penstock.plan.pattern import judge
-
-    judged = judge(node)
-    return {
-        "operator": type(node).__name__,
-        "detail": _detail(node),
-        "columns": [str(f) for f in node.schema],
-        "pattern": str(judged.pattern),
-        "reason": judged.reason,
-        "inputs": [_tree(i) for i in node.inputs],
-    }
-
-
-def _detail(node: Any) -> str:
-    for attribute in ("window", "predicate", "stream", "table", "kind"):
-        value = getattr(node, attribute, None)
-        if value is not None:
-            return str(getattr(value, "name", value))
-    parts: Any = (
-        getattr(node, "predicates", None) or getattr(node, "outputs", None) or getattr(node, "keys", ())
-    )
-    return ", ".join(str(getattr(p, "expression", p)) for p in parts)
+def _tree(root: Root) -> dict[str, Any]:
+    """Every node with the pattern of the edge that leaves it, and its inputs."""
+    path: list[dict[str, Any]] = []
+    for depth, node, judged in edges(root.node):
+        here: dict[str, Any] = {
+            "operator": type(node).__name__,
+            "title": title(node),
+            "columns": [str(f) for f in node.schema],
+            "pattern": str(judged.pattern),
+            "reason": judged.reason,
+            "inputs": [],
+        }
+        del path[depth:]
+        if path:
+            path[-1]["inputs"].append(here)
+        path.append(here)
+    return path[0]
 
 
 def _dot(trees: dict[str, dict[str, Any]]) -> str:
@@ -100,14 +161,13 @@ def _dot(trees: dict[str, dict[str, Any]]) -> str:
         nonlocal count
         mine = count
         count += 1
-        lines.append(f"  n{mine} [label={quoted(tree['operator'] + chr(10) + tree['detail'])}];")
+        lines.append(f"  n{mine} [label={quoted(tree['title'])}];")
         for child in tree["inputs"]:
             lines.append(f"  n{visit(child)} -> n{mine} [label={quoted(child['pattern'])}];")
         return mine
 
     for name, tree in trees.items():
-        top = visit(tree)
-        lines.append(
-            f"  q{top} [label={quoted(name)}, shape=oval]; n{top} -> q{top} [label={quoted(tree['pattern'])}];"
-        )
+        top_node = visit(tree)
+        lines.append(f"  q{top_node} [label={quoted(name)}, shape=oval];")
+        lines.append(f"  n{top_node} -> q{top_node} [label={quoted(tree['pattern'])}];")
     return "\n".join([*lines, "}"])

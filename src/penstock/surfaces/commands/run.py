@@ -10,23 +10,21 @@ from typing import Any
 import pyarrow as pa
 import typer
 
-from penstock.errors import DataError, PlanError
+from penstock.errors import PlanError
 from penstock.surfaces.commands import inputs
-from penstock.surfaces.commands.plans import open_script
+from penstock.surfaces.commands.plans import pointing_into, read_text
 
 
 def run(script: Path, options: list[str], output: str | None) -> None:
     """Feed the streams to their end, then process what is pending up to the last instant seen."""
-    session = open_script(script)
+    import penstock
+
+    text, session = read_text(script), penstock.connect()
+    with pointing_into(script, text):
+        session.execute(text)
     if not session.queries:
         raise PlanError(f"{script} has no CREATE QUERY: nothing to run")
     streams = session.catalog.streams
-    for stream in streams.values():
-        if stream.format is not None:
-            raise DataError(
-                f"stream {stream.name} reads from {stream.format}, which needs Spark",
-                hint="leave out USING to feed it from --input or standard input",
-            )
     files = inputs.parse_options(options, streams)
     rest = [name for name in streams if name not in files]
     show = _Table() if (output or _default()) == "table" else _Lines()
