@@ -101,13 +101,13 @@ class Trees:
                 lambda: call(rng.choice(("and", "or")), draw(B, d), draw(B, d)),
                 lambda: call("not", draw(B, d)),
                 lambda: call(rng.choice(("is_null", "is_not_null")), draw(self.any(), d)),
-                lambda: call(
-                    rng.choice(("is_true", "is_false", "is_not_true", "is_not_false")), draw(B, d)
-                ),
+                lambda: call(rng.choice(("is_true", "is_false", "is_not_true", "is_not_false")), draw(B, d)),
                 lambda: self.comparison(d),
                 lambda: self.comparison(d),
                 lambda: self.membership(d),
-                lambda: call("like", draw(S, d), Literal(rng.choice(("a%", "%b%", "_", "b\\%%", "%\nb", "")), S)),
+                lambda: call(
+                    "like", draw(S, d), Literal(rng.choice(("a%", "%b%", "_", "b\\%%", "%\nb", "")), S)
+                ),
                 lambda: call("like", draw(S, d), Literal(rng.choice(("b!%!_c", "%!%%")), S), Literal("!", S)),
                 lambda: call(rng.choice(("starts_with", "ends_with", "contains")), draw(S, d), draw(S, d)),
                 lambda: cast(draw(whole, d), B),
@@ -146,7 +146,9 @@ class Trees:
                 lambda: call("concat", draw(S, d), Literal("-", S), draw(S, d)),
                 lambda: call("substring", draw(S, d), draw(I, 0)),
                 lambda: call("substring", draw(S, d), draw(I, 0), Literal(rng.choice((0, 1, 3)), I)),
-                lambda: call(rng.choice(("left", "right")), draw(S, d), Literal(rng.choice((0, 1, 2, -1)), I)),
+                lambda: call(
+                    rng.choice(("left", "right")), draw(S, d), Literal(rng.choice((0, 1, 2, -1)), I)
+                ),
                 lambda: call("replace", draw(S, d), draw(S, 0), draw(S, 0)),
                 lambda: cast(draw(rng.choice((I, L, B, A, T)), d), S),
                 # DuckDB's greatest and least drop the sign of zero: adding 0.0 drops it on both sides.
@@ -159,7 +161,17 @@ class Trees:
                     "date_trunc",
                     Literal(
                         rng.choice(
-                            ("millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+                            (
+                                "millisecond",
+                                "second",
+                                "minute",
+                                "hour",
+                                "day",
+                                "week",
+                                "month",
+                                "quarter",
+                                "year",
+                            )
                         ),
                         S,
                     ),
@@ -335,7 +347,9 @@ def check_trees(seed: int, count: int, depth: int = 3) -> None:
             assert len(column.values) == ROWS, e
             ours = to_arrow(column, e.type, strings).to_pylist()
             for row, (x, y) in enumerate(zip(ours, theirs, strict=True)):
-                assert same(x, y, e.type), f"seed {seed} row {row}: {x!r} != {y!r}\n{e}\n{sql(e)}\n{table.slice(row, 1).to_pylist()}"
+                assert same(x, y, e.type), (
+                    f"seed {seed} row {row}: {x!r} != {y!r}\n{e}\n{sql(e)}\n{table.slice(row, 1).to_pylist()}"
+                )
             if e.type is B:
                 mask = evaluator.predicate(e)(columns, ROWS)
                 assert mask.tolist() == [x is True for x in theirs], str(e)

@@ -17,12 +17,13 @@ Casts of literals are done here, so that `x > 5` stays a column beside a literal
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Sequence
 
-from penstock.data.types import INTEGERS, Type
+from penstock.data.types import Type
+from penstock.plan.casts import SPAN, TIMES, FunctionError, cast, common, unify
 from penstock.plan.expressions import Aggregation, Call, Expression, Literal
-from penstock.plan.instants import parse_date, parse_timestamp
+
+__all__ = ["AGGREGATES", "ALIASES", "FUNCTIONS", "FunctionError", "aggregate", "call", "cast", "common"]
 
 Arguments = tuple[Expression, ...]
 Rule = Callable[[str, Arguments], Expression]
@@ -38,23 +39,6 @@ ALIASES = {
     "pow": "power", "ceiling": "ceil", "startswith": "starts_with", "endswith": "ends_with",
     "dayofmonth": "day", "isodow": "dayofweek", "ifnull": "coalesce", "nvl": "coalesce",
 }  # fmt: skip
-
-_SPAN = {
-    Type.TINYINT: 2**7,
-    Type.SMALLINT: 2**15,
-    Type.INT: 2**31,
-    Type.BIGINT: 2**63,
-}
-_TIMES = (Type.TIMESTAMP, Type.DATE)
-
-
-class FunctionError(Exception):
-    """No such function, or arguments of the wrong type: a message and a hint, no place."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        self.message = message
-        self.hint = hint
-        super().__init__(message)
 
 
 # ------------------------------------------------------------------ what the binder calls
@@ -72,53 +56,6 @@ def call(function: str, *arguments: Expression) -> Expression:
             f"did you mean {near[0]}?" if near else "register Python functions with create_function",
         )
     return rule(name, arguments)
-
-
-def cast(expression: Expression, target: Type) -> Expression:
-    """An explicit CAST; refuses what has no meaning.
-
-    A number out of the target's range and a text that does not read as the target give NULL. A float
-    becomes an integer by truncation towards zero, as in Spark. Booleans and integers are 1 and 0.
-    """
-    source = expression.type
-    if source is target:
-        return expression
-    if source is Type.NULL:
-        return Literal(None, target)
-    allowed = (
-        (source.is_numeric and target.is_numeric)
-        or target is Type.STRING
-        or (source is Type.STRING and target not in (Type.INTERVAL, Type.NULL))
-        or (source is Type.BOOLEAN and target.is_integer)
-        or (source.is_integer and target is Type.BOOLEAN)
-        or (source in _TIMES and target in _TIMES)
-    )
-    if not allowed:
-        raise FunctionError(f"cannot cast {source} to {target}", _cast_hint(source, target))
-    if isinstance(expression, Literal):
-        folded = _fold_cast(expression, target)
-        if folded is not None:
-            return folded
-    return Call("cast", (expression,), target)
-
-
-def common(types: tuple[Type, ...]) -> Type:
-    """The type to which all can be cast without a string ever becoming a number or the reverse."""
-    known = list(dict.fromkeys(t for t in types if t is not Type.NULL))
-    if not known:
-        return Type.NULL
-    if len(known) == 1:
-        return known[0]
-    if all(t.is_integer for t in known):
-        return max(known, key=INTEGERS.index)
-    if all(t.is_numeric for t in known):
-        return Type.DOUBLE
-    if all(t in _TIMES for t in known):
-        return Type.TIMESTAMP
-    raise FunctionError(
-        f"{' and '.join(str(t) for t in known)} have no common type",
-        "CAST them to one type",
-    )
 
 
 def aggregate(function: str, argument: Expression | None, distinct: bool = False) -> Aggregation:
@@ -154,72 +91,6 @@ def aggregate(function: str, argument: Expression | None, distinct: bool = False
     wide = cast(argument, Type.DOUBLE if kind.is_float else Type.BIGINT)
     result = Type.BIGINT if name == "sum" and wide.type is Type.BIGINT else Type.DOUBLE
     return Aggregation(name, wide, distinct, result)
-
-
-# ------------------------------------------------------------------ casts of literals
-
-
-def _fold_cast(literal: Literal, target: Type) -> Literal | None:
-    """The literal in the target type, or None to leave the work to the evaluator."""
-    value = literal.value
-    if value is None:
-        return Literal(None, target)
-    if literal.type.is_integer and target.is_integer and isinstance(value, int):
-        return Literal(value, target) if -_SPAN[target] <= value < _SPAN[target] else Literal(None, target)
-    if literal.type.is_numeric and target is Type.DOUBLE and isinstance(value, (int, float)):
-        return Literal(float(value), target)
-    if literal.type is Type.STRING and isinstance(value, str):
-        if target is Type.TIMESTAMP:
-            return Literal(parse_timestamp(value), target)
-        if target is Type.DATE:
-            micros = parse_timestamp(value)
-            return Literal(None if micros is None else micros // 86_400_000_000, target)
-    return None
-
-
-def _cast_hint(source: Type, target: Type) -> str:
-    if source in _TIMES and target.is_integer:
-        return "epoch(ts) gives seconds"
-    if source.is_integer and target is Type.TIMESTAMP:
-        return "to_timestamp(seconds) gives a TIMESTAMP"
-    return "cast to STRING first"
-
-
-def _unify(arguments: Sequence[Expression], compared: bool = False) -> tuple[Arguments, Type]:
-    """The arguments in one type. Literals give way: to a narrower column they fit, to a time they spell,
-    and where values are only compared, 5.0 to an integer column."""
-    fixed = [a.type for a in arguments if not isinstance(a, Literal)]
-    settled = [_settle(a, fixed, compared) if isinstance(a, Literal) else a for a in arguments]
-    target = common(tuple(a.type for a in settled))
-    return tuple(cast(a, target) for a in settled), target
-
-
-def _settle(literal: Literal, beside: list[Type], compared: bool) -> Literal:
-    value = literal.value
-    kinds = {t for t in beside if t is not Type.NULL}
-    if value is None or not kinds:
-        return literal
-    if literal.type is Type.STRING and isinstance(value, str) and kinds <= set(_TIMES):
-        target = Type.DATE if kinds == {Type.DATE} else Type.TIMESTAMP
-        parsed = parse_date(value) if target is Type.DATE else None
-        if parsed is None:
-            # '2024-05-01 12:00' beside a DATE: compare as instants rather than cut the time off.
-            target, parsed = Type.TIMESTAMP, parse_timestamp(value)
-        if parsed is None:
-            raise FunctionError(f"{literal} is not a {target}", "write it like '2024-05-01 12:30:00'")
-        return Literal(parsed, target)
-    if not all(k.is_integer for k in kinds):
-        return literal
-    target = max(kinds, key=INTEGERS.index)
-    if literal.type.is_float and isinstance(value, float) and compared:
-        # Exact below 2**53: there a BIGINT compares with the literal the same in both types.
-        if not (math.isfinite(value) and value.is_integer() and abs(value) < 2**53):
-            return literal
-        value = int(value)
-    elif not literal.type.is_integer:
-        return literal
-    assert isinstance(value, int)
-    return Literal(value, target) if -_SPAN[target] <= value < _SPAN[target] else literal
 
 
 # ------------------------------------------------------------------ rules
@@ -261,7 +132,7 @@ def _null_test(name: str, arguments: Arguments) -> Expression:
 def _comparison(name: str, arguments: Arguments) -> Expression:
     _count(name, arguments, 2, 2)
     try:
-        unified, _ = _unify(arguments, compared=True)
+        unified, _ = unify(arguments, compared=True)
     except FunctionError as error:
         if error.message.endswith("no common type"):
             raise _refuse(name, arguments) from None
@@ -272,7 +143,7 @@ def _comparison(name: str, arguments: Arguments) -> Expression:
 def _arithmetic(name: str, arguments: Arguments) -> Expression:
     _count(name, arguments, 2, 2)
     left, right = (a.type for a in arguments)
-    if name in ("+", "-", "*") and not {left, right}.isdisjoint((*_TIMES, Type.INTERVAL)):
+    if name in ("+", "-", "*") and not {left, right}.isdisjoint((*TIMES, Type.INTERVAL)):
         return _time_arithmetic(name, arguments)
     if not all(t.is_numeric or t is Type.NULL for t in (left, right)):
         raise _refuse(name, arguments)
@@ -283,17 +154,17 @@ def _arithmetic(name: str, arguments: Arguments) -> Expression:
 
 def _time_arithmetic(name: str, arguments: Arguments) -> Expression:
     a, b = arguments
-    if name == "+" and (a.type in (Type.INTERVAL, Type.NULL)) and b.type in _TIMES:
+    if name == "+" and (a.type in (Type.INTERVAL, Type.NULL)) and b.type in TIMES:
         a, b = b, a
     if name == "*" and b.type is Type.INTERVAL:
         a, b = b, a
     if name == "*" and a.type is Type.INTERVAL and (b.type.is_integer or b.type is Type.NULL):
         return Call("*", (a, cast(b, Type.BIGINT)), Type.INTERVAL)
     if name != "*" and b.type in (Type.INTERVAL, Type.NULL):
-        base = Type.TIMESTAMP if a.type in _TIMES else Type.INTERVAL
-        if a.type in (*_TIMES, Type.INTERVAL, Type.NULL):
+        base = Type.TIMESTAMP if a.type in TIMES else Type.INTERVAL
+        if a.type in (*TIMES, Type.INTERVAL, Type.NULL):
             return Call(name, (cast(a, base), cast(b, Type.INTERVAL)), base)
-    if name == "-" and b.type in _TIMES and a.type in (*_TIMES, Type.NULL):
+    if name == "-" and b.type in TIMES and a.type in (*TIMES, Type.NULL):
         return Call("-", (cast(a, Type.TIMESTAMP), cast(b, Type.TIMESTAMP)), Type.INTERVAL)
     if name == "+" and a.type in (Type.NULL, Type.INTERVAL) and b.type in (Type.NULL, Type.INTERVAL):
         return Call("+", (cast(a, Type.INTERVAL), cast(b, Type.INTERVAL)), Type.INTERVAL)
@@ -309,9 +180,9 @@ def _negate(name: str, arguments: Arguments) -> Expression:
             return Literal(value, a.type)
         # -(2147483648) was read as BIGINT because the sign comes apart from the digits.
         kind = Type.INT if a.type is Type.BIGINT and value == -(2**31) else a.type
-        if value >= _SPAN[kind]:
+        if value >= SPAN[kind]:
             kind = Type.BIGINT
-        return Literal(value if value < _SPAN[kind] else None, kind)
+        return Literal(value if value < SPAN[kind] else None, kind)
     if a.type is Type.INTERVAL:
         return Call(name, arguments, Type.INTERVAL)
     return _same_number(name, arguments)
@@ -350,7 +221,7 @@ def _in(name: str, arguments: Arguments) -> Expression:
     """Items that are not literals make it a disjunction of equalities: the same in three-valued logic."""
     _count(name, arguments, 2, None)
     try:
-        unified, _ = _unify(arguments, compared=True)
+        unified, _ = unify(arguments, compared=True)
     except FunctionError as error:
         if error.message.endswith("no common type"):
             raise _refuse("IN", arguments) from None
@@ -369,7 +240,7 @@ def _case(name: str, arguments: Arguments) -> Expression:
     conditions = arguments[0:-1:2]
     if any(c.type not in (Type.BOOLEAN, Type.NULL) for c in conditions):
         raise _refuse("WHEN", conditions, "a condition is BOOLEAN")
-    values, kind = _unify((*arguments[1:-1:2], arguments[-1]))
+    values, kind = unify((*arguments[1:-1:2], arguments[-1]))
     parts: list[Expression] = []
     for condition, value in zip(conditions, values, strict=False):
         parts += (cast(condition, Type.BOOLEAN), value)
@@ -378,7 +249,7 @@ def _case(name: str, arguments: Arguments) -> Expression:
 
 def _alike(name: str, arguments: Arguments) -> Expression:
     _count(name, arguments, 1, None)
-    unified, kind = _unify(arguments)
+    unified, kind = unify(arguments)
     return unified[0] if len(unified) == 1 else Call(name, unified, kind)
 
 

@@ -34,7 +34,9 @@ def builders(strings: Strings) -> dict[str, Builder]:
         if target is Type.STRING:
             return _to_text(parts[0], strings)
         if source is Type.STRING:
-            return per_code(parts[0], PerCode(strings, target.dtype, _reader(target)))
+            read = _reader(target)
+            memo = PerCode(strings, target.dtype, lambda codes: read(strings.decode(codes)))
+            return per_code(parts[0], memo)
         return _between(parts, source, target)
 
     return {"cast": build}

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.data.batch import Array, Column, Mask
 from penstock.data.types import Type
 from penstock.operators.expressions.parts import Builder, Pair, Part, Run, strict
+from penstock.operators.expressions.texts import PerCode, per_code
 from penstock.plan.expressions import Call
 from penstock.plan.expressions import Column as ColumnName
 from penstock.state.strings import Strings
@@ -89,6 +90,9 @@ def builders(strings: Strings) -> dict[str, Builder]:
         beside = right.constant[0]
         if left.type.is_float and not np.isnan(beside[0]):
             test = _NUMBER_RIGHT[name]
+        if left.type is Type.STRING and name not in ("=", "<>"):
+            memo = PerCode(strings, np.dtype(np.bool_), lambda codes: Column(test(codes, beside)))
+            return per_code(left, memo)
         if not isinstance(left.expression, ColumnName):
             return strict((left,), lambda values: test(values, beside))
         index = left.expression.index

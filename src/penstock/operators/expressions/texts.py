@@ -25,7 +25,7 @@ class PerCode:
     """A function of one string, computed once per code; forgotten when the pool is swept."""
 
     def __init__(
-        self, strings: Strings, dtype: np.dtype[np.generic], compute: Callable[[pa.StringArray], Column]
+        self, strings: Strings, dtype: np.dtype[np.generic], compute: Callable[[Codes], Column]
     ) -> None:
         self._strings = strings
         self._compute = compute
@@ -49,7 +49,7 @@ class PerCode:
             missing &= valid
         if missing.any():
             fresh = np.unique(codes[missing])
-            column = self._compute(strings.decode(fresh))
+            column = self._compute(fresh)
             self._results[fresh] = column.values
             self._known[fresh] = 1 if column.valid is None else np.where(column.valid, 1, 2)
             self._partial |= column.valid is not None
@@ -131,7 +131,8 @@ class Texts:
         }
 
     def _codes(self, compute: Callable[[pa.StringArray], pa.StringArray]) -> PerCode:
-        return PerCode(self._strings, np.dtype(np.int32), lambda a: self._strings.encode(compute(a)))
+        strings = self._strings
+        return PerCode(strings, np.dtype(np.int32), lambda a: strings.encode(compute(strings.decode(a))))
 
     def _unary(self, call: Call, parts: Sequence[Part]) -> Run:
         return per_code(parts[0], self._codes(_UNARY[call.function]))
@@ -143,8 +144,8 @@ class Texts:
         letter = escape.value if isinstance(escape, Literal) and isinstance(escape.value, str) else None
         expression = like_pattern(pattern.value, letter)
 
-        def compute(texts: pa.StringArray) -> Column:
-            return Column(_flags(pc.match_substring_regex(texts, expression)))
+        def compute(codes: Codes) -> Column:
+            return Column(_flags(pc.match_substring_regex(self._strings.decode(codes), expression)))
 
         return per_code(parts[0], PerCode(self._strings, np.dtype(np.bool_), compute))
 
@@ -171,6 +172,10 @@ class Texts:
             begins, ends = bounds(strings.lengths(codes), *clipped)
             return strings.cut(codes, np.maximum(begins, 0), np.maximum(ends, 0))
 
+        if parts[0].constant is None and all(p.constant is not None for p in parts[1:]):
+            fixed = [p.constant[0] for p in parts[1:] if p.constant is not None]
+            memo = PerCode(strings, np.dtype(np.int32), lambda codes: Column(function(codes, *fixed)))
+            return per_code(parts[0], memo)
         return strict(parts, function)
 
     def _substring(self, _: Call, parts: Sequence[Part]) -> Run:
