@@ -54,14 +54,16 @@ def longer(case: Case, repeat: int) -> Point:
 
 def wider(case: Case, repeat: int) -> Point:
     """Ten times the window with ten times the keys: as many results an event, ten times the state."""
-    wide = case.with_(window=case.window * 10, x_keys=case.x_keys * 10, y_keys=case.y_keys * 10)
-    ratio = _per_event(wide, repeat) / _per_event(case, repeat)
+    wide = case.with_(
+        events=case.events * 10, window=case.window * 10, x_keys=case.x_keys * 10, y_keys=case.y_keys * 10
+    )
+    ratio = _per_event(wide, 1) / _per_event(case, repeat)
     return Point("time per event, 10 × the window at equal output", ratio, 2.5, "×")
 
 
 def smaller(case: Case, repeat: int) -> Point:
     """A hundredth of the batch."""
-    ratio = _per_event(case.with_(batch=case.batch // 100), repeat) / _per_event(case, repeat)
+    ratio = _per_event(case.with_(batch=1000), repeat) / _per_event(case, repeat)
     return Point("time per event, 1,000-row pushes", ratio, 2.0, "×")
 
 
@@ -76,12 +78,12 @@ def single_rows(case: Case, repeat: int) -> Point:
     took = []
     for i in range(case.window, case.window + rows):
         batches = [(name, events.slice(i, i + 1).arrow()) for name, events in work.streams.items()]
-        began = time.perf_counter()
+        began = runs.now()
         for name, batch in batches:
             session.push(name, batch)
         session.advance(i)
         query.changes()
-        took.append(time.perf_counter() - began)
+        took.append(runs.now() - began)
     return Point(
         "push of one row a stream, advance and changes, p99",
         statistics.quantiles(took, n=100)[98] * 1e3,

@@ -126,6 +126,7 @@ def demo() -> int:
     now = 60 * MINUTES - 1
     for name in story.watches:
         story.check(name, now)
+    console.print()
     console.print(story.result_table())
     rows = len(story.world.north) + len(story.world.south)
     wrong = sum(not right for *_, right in story.checks)
