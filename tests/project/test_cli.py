@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-
 ROOT = Path(__file__).parents[2]
-needs_engine = pytest.mark.skipif(not hasattr(penstock, "connect"), reason="the session is not there")
 
 SCRIPT = """
 CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;
@@ -69,7 +66,6 @@ def test_spark_is_refused_clearly(script: Path) -> None:
     assert "Spark is not part of this version" in done.stderr.splitlines()[0]
 
 
-@needs_engine
 def test_run_reads_files_and_prints_changes_as_json_lines(script: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("ts,x\n1,7\n3,8\n")
     (tmp_path / "b.jsonl").write_text('{"ts": 2, "x": 7}\n{"ts": 4, "x": 9}\n')
@@ -80,7 +76,6 @@ def test_run_reads_files_and_prints_changes_as_json_lines(script: Path, tmp_path
     ]
 
 
-@needs_engine
 def test_run_reads_parquet(script: Path, tmp_path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
@@ -91,7 +86,6 @@ def test_run_reads_parquet(script: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["x"] == 7
 
 
-@needs_engine
 def test_run_reads_several_streams_from_standard_input(script: Path) -> None:
     rows = '{"stream": "a", "ts": 1, "x": 7}\n{"stream": "b", "ts": 1, "x": 7}\n'
     done = call("run", script, stdin=rows)
@@ -99,7 +93,6 @@ def test_run_reads_several_streams_from_standard_input(script: Path) -> None:
     assert json.loads(done.stdout)["__ts"] == 1
 
 
-@needs_engine
 @pytest.mark.parametrize(
     ("rows", "first_line"),
     [
@@ -115,7 +108,6 @@ def test_wrong_rows_are_one_and_name_the_line(script: Path, rows: str, first_lin
     assert done.stderr.splitlines()[0].startswith(first_line)
 
 
-@needs_engine
 def test_run_needs_a_query(tmp_path: Path) -> None:
     path = tmp_path / "empty.sql"
     path.write_text("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;")
@@ -124,13 +116,11 @@ def test_run_needs_a_query(tmp_path: Path) -> None:
     assert "no CREATE QUERY" in done.stderr
 
 
-@needs_engine
 def test_dry_run_names_the_pattern_of_every_query(script: Path) -> None:
     done = call("dry-run", script)
     assert (done.returncode, done.stdout) == (0, "pairs: WEAK\nok: 2 streams, 0 tables, 1 queries\n")
 
 
-@needs_engine
 def test_dry_run_shows_the_place_of_an_error(tmp_path: Path) -> None:
     path = tmp_path / "wrong.sql"
     path.write_text(SCRIPT + "CREATE QUERY q AS SELECT nope FROM a [RANGE 10];\n")
@@ -141,7 +131,6 @@ def test_dry_run_shows_the_place_of_an_error(tmp_path: Path) -> None:
     assert line[caret.index("^") :].startswith("nope")
 
 
-@needs_engine
 def test_explain_speaks_text_json_and_dot(script: Path) -> None:
     assert "WEAK" in call("explain", script, "--query", "pairs").stdout
     tree = json.loads(call("explain", script, "--format", "json").stdout)["pairs"]
@@ -151,7 +140,6 @@ def test_explain_speaks_text_json_and_dot(script: Path) -> None:
     assert call("explain", script, "--query", "nope").returncode == 1
 
 
-@needs_engine
 def test_the_example_script_runs() -> None:
     files = ["-i", "orders=examples/orders.csv", "-i", "returns=examples/returns.jsonl"]
     command = [sys.executable, "-m", "penstock", "run", "examples/orders.sql", *files]
@@ -164,7 +152,6 @@ def test_the_example_script_runs() -> None:
     ]
 
 
-@needs_engine
 @pytest.mark.slow
 def test_the_demo_ends_by_itself_with_every_answer_right() -> None:
     done = call("demo")

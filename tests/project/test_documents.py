@@ -12,7 +12,6 @@ import pytest
 import penstock
 
 ROOT = Path(__file__).parents[2]
-needs_engine = pytest.mark.skipif(not hasattr(penstock, "connect"), reason="the session is not there")
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -21,7 +20,6 @@ def blocks(path: Path, language: str) -> list[str]:
     )
 
 
-@needs_engine
 def test_the_readme_runs_and_prints_what_it_says() -> None:
     (code,) = blocks(ROOT / "README.md", "python")
     (output,) = blocks(ROOT / "README.md", "text")
@@ -31,7 +29,6 @@ def test_the_readme_runs_and_prints_what_it_says() -> None:
     assert printed.getvalue() == output
 
 
-@needs_engine
 def test_the_example_runs() -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -51,7 +48,6 @@ def test_links_and_named_files_exist(document: str) -> None:
     assert missing == []
 
 
-@needs_engine
 def test_every_statement_of_the_language_page_is_understood() -> None:
     session = penstock.connect()
     session.execute("""

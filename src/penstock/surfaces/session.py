@@ -77,9 +77,15 @@ class Query:
         if at is not None:
             when = self._session.instant(at)
             if when < engine.clock:
-                raise StateError(f"the answer at {when} is gone: the clock is at {engine.clock}", hint="take snapshots at the clock")
+                raise StateError(
+                    f"the answer at {when} is gone: the clock is at {engine.clock}",
+                    hint="take snapshots at the clock",
+                )
             if when > engine.clock:
-                raise StateError(f"the answer at {when} is not known yet: the clock is at {engine.clock}", hint="advance first")
+                raise StateError(
+                    f"the answer at {when} is not known yet: the clock is at {engine.clock}",
+                    hint="advance first",
+                )
         if not self._standing.answer.kept:
             raise StateError(
                 f"query {self.name} is MONOTONIC: its results are a stream and are not kept",
@@ -163,7 +169,9 @@ class Session:
     def _check_new(self, name: str) -> None:
         key = name.lower()
         if key in self.catalog.streams or key in self.catalog.tables:
-            raise BindError(f"there is a stream or table {name} already", hint="drop it first, or take another name")
+            raise BindError(
+                f"there is a stream or table {name} already", hint="drop it first, or take another name"
+            )
 
     def _add_table(self, table: Table) -> None:
         self.engine.add_table(table)
@@ -194,14 +202,21 @@ class Session:
         self._check_new(name)
         schema = tuple(Field(n, Type(t)) for n, t in _declared(data))
         if not schema:
-            raise DataError(f"table {name} has no columns", hint="give rows, or an empty Arrow table with a schema")
+            raise DataError(
+                f"table {name} has no columns", hint="give rows, or an empty Arrow table with a schema"
+            )
         table = Table(str(name), schema, retroactive)
         rows = self._read(data, schema)
         self._add_table(table)
         self.engine.load(name.lower(), rows)
 
     def create_function(
-        self, name: str, fn: Callable[..., object], returns: str | Type = "DOUBLE", *, vectorized: bool = False
+        self,
+        name: str,
+        fn: Callable[..., object],
+        returns: str | Type = "DOUBLE",
+        *,
+        vectorized: bool = False,
     ) -> None:
         """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays."""
         if not callable(fn):
@@ -211,7 +226,10 @@ class Session:
         try:
             kind = returns if isinstance(returns, Type) else Type(returns.upper())
         except (ValueError, AttributeError):
-            raise BindError(f"function {name}: unknown type {returns!r}", hint=f"one of {', '.join(t.value for t in Type)}") from None
+            raise BindError(
+                f"function {name}: unknown type {returns!r}",
+                hint=f"one of {', '.join(t.value for t in Type)}",
+            ) from None
         self.catalog.functions[name.lower()] = Function(name, fn, kind, vectorized)
 
     # ------------------------------------------------------------------ queries
@@ -222,10 +240,17 @@ class Session:
             raise StateError(f"query takes SQL text, not {type(sql).__name__}")
         parsed = parse(sql)
         if len(parsed) != 1:
-            raise PlanError(f"query takes exactly one SELECT, and there are {len(parsed)} statements", line=1, column=1, hint="use execute for scripts")
+            raise PlanError(
+                f"query takes exactly one SELECT, and there are {len(parsed)} statements",
+                line=1,
+                column=1,
+                hint="use execute for scripts",
+            )
         statement = bind(parsed[0], self.catalog)
         if not isinstance(statement, Select):
-            raise PlanError("query takes exactly one SELECT", line=1, column=1, hint="use execute for other statements")
+            raise PlanError(
+                "query takes exactly one SELECT", line=1, column=1, hint="use execute for other statements"
+            )
         return self._register(name, statement.query, keep=keep)
 
     def _register(self, name: str | None, bound: Bound, *, keep: bool) -> Query:
@@ -247,14 +272,19 @@ class Session:
     def drop(self, name: str) -> None:
         """Remove a query."""
         if name.lower() not in self._queries:
-            raise BindError(f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}")
+            raise BindError(
+                f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}"
+            )
         del self._queries[name.lower()]
         self.engine.drop(name)
 
     def _alter(self, statement: AlterQuery, parsed: Parsed) -> None:
         query = self._queries.get(statement.name.lower())
         if query is None:
-            raise BindError(f"there is no query {statement.name}", hint=f"queries are {', '.join(self._queries) or 'none'}")
+            raise BindError(
+                f"there is no query {statement.name}",
+                hint=f"queries are {', '.join(self._queries) or 'none'}",
+            )
         if statement.sets_ranks:
             statement = bind_alter(parsed, self.catalog, query.sql)
         query.alter(statement)
@@ -274,7 +304,10 @@ class Session:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
         key = str(stream).lower()
         if key not in self.catalog.streams:
-            raise DataError(f"there is no stream {stream}", hint=f"streams are {', '.join(self.catalog.streams) or 'none'}")
+            raise DataError(
+                f"there is no stream {stream}",
+                hint=f"streams are {', '.join(self.catalog.streams) or 'none'}",
+            )
         declared = self.catalog.streams[key]
         columns = read_rows(rows, declared.schema, self.engine.strings, frozenset([declared.time]))
         self.engine.push(key, columns)
@@ -283,11 +316,15 @@ class Session:
         """Nothing with ts <= until will come any more: process up to there."""
         self.engine.advance(self.instant(until))
 
-    def update_table(self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None) -> None:
+    def update_table(
+        self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
+    ) -> None:
         """Change a table from `at` on (default: clock + 1); deletes name whole rows, one copy each."""
         key = str(table).lower()
         if key not in self.catalog.tables:
-            raise DataError(f"there is no table {table}", hint=f"tables are {', '.join(self.catalog.tables) or 'none'}")
+            raise DataError(
+                f"there is no table {table}", hint=f"tables are {', '.join(self.catalog.tables) or 'none'}"
+            )
         schema = self.catalog.tables[key].schema
         gone, new = self._read(delete, schema), self._read(insert, schema)
         self.engine.update(key, None if at is None else self.instant(at), gone, new)
@@ -321,9 +358,15 @@ class Session:
         elif self.engine.time_type is Type.TIMESTAMP and isinstance(value, dt.datetime | str):
             when = _microseconds(value)
         else:
-            raise DataError(f"{value!r} is not a time of this session", hint="BIGINT time takes integers; TIMESTAMP also datetimes")
+            raise DataError(
+                f"{value!r} is not a time of this session",
+                hint="BIGINT time takes integers; TIMESTAMP also datetimes",
+            )
         if not self.engine.first - 1 <= when <= self.engine.last:
-            raise DataError(f"time {when} is outside what can be counted", hint=f"times lie between {self.engine.first} and {self.engine.last}")
+            raise DataError(
+                f"time {when} is outside what can be counted",
+                hint=f"times lie between {self.engine.first} and {self.engine.last}",
+            )
         return when
 
     @property

@@ -70,7 +70,7 @@ def compare(
     elsewhere: list[float] = []
     variant: list[float] = []
     failures: list[str] = []
-    rows = state = 0
+    rows = state = other_rows = 0
     for turn in range(repeat + 1):
         tell(f"{case.name}: {'warming up' if turn == 0 else f'turn {turn} of {repeat}'}")
         limit, run = runs.hand_written(case.program, work), runs.engine(case, work)
@@ -79,7 +79,7 @@ def compare(
             difference = run.checksum.difference(limit.checksum)
             if difference:
                 failures.append(f"engine and hand-written program differ: {difference}")
-        took = other.run()[0] if other else 0.0
+        took, other_rows = other.run() if other else (0.0, 0)
         second = runs.hand_written(case.variant[1], work).seconds if case.variant else 0.0
         if turn:
             hand.append(limit.seconds)
@@ -103,6 +103,7 @@ def compare(
     if other:
         other_pace = work.events / statistics.median(elsewhere)
         theirs["datafusion_events_per_second"] = round(other_pace)
+        theirs["datafusion_rows"] = other_rows
         theirs["datafusion"] = (
             f"{other.version}, unbounded plan over ordered CSV, without __op, __ts and __exp"
         )
