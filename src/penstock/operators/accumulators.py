@@ -183,7 +183,8 @@ class Extreme:
     def _keys(self, values: Array) -> Array:
         """Numbers in the order of the values; all of them anew, since strings are ranked afresh."""
         if self._type is Type.STRING:
-            keys: Array = self._strings.order()[values].astype(np.int64)
+            # Slots without a live row may hold anything.
+            keys: Array = self._strings.order().take(values, mode="clip").astype(np.int64)
         elif self._type.is_float:
             # NaN is greater than every number: map doubles to integers in that order.
             doubles = values.astype(np.float64) + 0.0
@@ -207,18 +208,17 @@ class Distinct:
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
         self._slots.fit(step.capacity)
-        started = step.started
-        gid = Column(step.gid[started])
-        argument = Column(values[started], None if valid is None else valid[started])
+        mask = np.ones(step.capacity, np.bool_) if valid is None else valid
+        started = step.started[mask[step.started]]
+        gid, argument = Column(step.gid[started]), Column(values[started])
         ids = self._values.ids(words.rows([gid, argument], self._types, len(started)))
         self._copies.fit(self._values.capacity)
         self._slots["value"][started] = ids
-        mask = np.ones(step.capacity, np.bool_) if valid is None else valid
         signs = np.empty(len(step.signs), np.int8)
         kernels.distinct_events(
             step.slots, step.signs, self._slots["value"], mask, self._copies["copies"], signs
         )
-        seen = np.unique(self._slots["value"][step.slots])
+        seen = np.unique(self._slots["value"][step.slots[mask[step.slots]]])
         out = self._inner.step(step._replace(signs=signs), values, mask)
         self._values.release(seen[self._copies["copies"][seen] == 0])
         return out

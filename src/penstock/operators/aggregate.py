@@ -76,6 +76,10 @@ class Grouping:
         if not len(events.times):
             self._roster.finish()
             return empty(self._width) if first is None else first
+        if first is not None and events.times[0] == self._since:
+            # Something happens in the very first instant: the empty row was never true.
+            first = None
+            self._groups["shown"][:] = False
         rows = self._rows(events)
         out_time, out_exp, out_gid, out_size, out_before, ev_row = rows
         step = Step(
@@ -84,8 +88,8 @@ class Grouping:
         )  # fmt: skip
         values = self._accumulate(step)
         out = self._changes(out_time, out_exp, out_gid, out_size, out_before, values)
-        if first is not None and (not len(out) or out.ts[0] > self._since):
-            out = _after(first, out)
+        if first is not None:
+            out = _merge_changes(first, out)
         self._forget(out_gid)
         return out
 
@@ -211,12 +215,6 @@ def _zeroed(column: Column) -> Column:
     values = column.values.copy()
     values[~valid] = 0
     return Column(values, valid)
-
-
-def _after(first: Batch, rest: Batch) -> Batch:
-    if not len(rest):
-        return first
-    return _merge_changes(first, rest)
 
 
 def _merge_changes(a: Batch, b: Batch) -> Batch:

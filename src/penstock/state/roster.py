@@ -78,7 +78,7 @@ class Roster:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
         if self._fifo:
             return self._step_fifo(batch, now)
-        if batch.sign is None:
+        if batch.sign is None or not len(batch):
             slots = self._admit(batch)
             starts = batch.ts
             retracted, at = NO_SLOTS, np.empty(0, np.int64)
