@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, Ints, concat
+from penstock.data.batch import Array, Batch, Column, Ints, Mask, concat
 from penstock.data.clock import FOREVER
 from penstock.kernels import groups as kernels
 from penstock.operators.accumulators import Step, accumulator
@@ -161,28 +161,33 @@ class Grouping:
         """Output rows as changes; remembers what is shown of each group."""
         n = len(time)
         present = size > 0 if self._keys else np.ones(n, np.bool_)
-        plus = Batch(time, exp, (*self._key_frame.at(gid), *values))
-        if self._retracts:
-            minus = self._taken_back(time, exp, gid, present, before, values)
-            self._remember_last(gid, exp, present, values)
-            return _merge_changes(minus, plus if present.all() else plus.take(np.flatnonzero(present)))
-        return plus if present.all() else plus.take(np.flatnonzero(present))
-
-    def _taken_back(
-        self, time: Ints, exp: Ints, gid: Array, present: Array, before: Ints, values: tuple[Column, ...]
-    ) -> Batch:
-        """'-' for each row that a new one replaces before its announced end."""
-        n = len(time)
         earlier = before >= 0
         was = np.where(earlier, present[before], self._groups["shown"][gid])
         was_exp = np.where(earlier, exp[before], self._groups["shown_exp"][gid])
-        rows = np.flatnonzero(was & (was_exp > time))
-        both = tuple(
-            concat([new, old]) for new, old in zip(values, self._shown.at(gid), strict=True)
-        )
-        source = np.where(earlier, before, n + np.arange(n))[rows]
-        columns = (*self._key_frame.at(gid[rows]), *(c.take(source) for c in both))
-        return Batch(time[rows], was_exp[rows], columns, np.full(len(rows), -1, np.int8))
+        ended = was & (was_exp > time)
+        both = [_Pair(new, old) for new, old in zip(values, self._shown.at(gid), strict=True)]
+        source = np.where(earlier, before, n + np.arange(n))
+        same = np.flatnonzero(ended & present & (was_exp == exp))
+        for pair in both:
+            if not len(same):
+                break
+            same = same[pair.equal(same, source[same])]
+        plus = Batch(time, exp, (*self._key_frame.at(gid), *values))
+        if len(same):
+            ended[same] = False
+            sent = present.copy()
+            sent[same] = False
+        else:
+            sent = present
+        if not sent.all():
+            plus = plus.take(np.flatnonzero(sent))
+        if self._retracts:
+            rows = np.flatnonzero(ended)
+            columns = (*self._key_frame.at(gid[rows]), *(p.at(source[rows]) for p in both))
+            minus = Batch(time[rows], was_exp[rows], columns, np.full(len(rows), -1, np.int8))
+            plus = _merge_changes(minus, plus)
+        self._remember_last(gid, exp, present, values)
+        return plus
 
     def _remember_last(self, gid: Array, exp: Ints, present: Array, values: tuple[Column, ...]) -> None:
         """The last row of each group stays (NumPy keeps the last of repeated indices)."""
@@ -205,6 +210,33 @@ class Grouping:
 
 
 _NOTHING = np.empty(0, np.int8)
+
+
+class _Pair:
+    """A column of this step's output rows and what was shown before it, addressed as one."""
+
+    def __init__(self, new: Column, old: Column) -> None:
+        self._new = new
+        self._old = old
+        self._both: Column | None = None
+
+    def at(self, rows: Array) -> Column:
+        if self._both is None:
+            self._both = concat([self._new, self._old])
+        return self._both.take(rows)
+
+    def equal(self, rows: Array, source: Array) -> Mask:
+        """Whether new[rows] repeats what stands at `source`."""
+        now, then = self._new.take(rows), self.at(source)
+        same = now.values == then.values
+        if now.values.dtype.kind == "f":
+            same |= np.isnan(now.values) & np.isnan(then.values)
+        if now.valid is None and then.valid is None:
+            return same
+        there = np.ones(len(rows), np.bool_)
+        a = there if now.valid is None else now.valid
+        b = there if then.valid is None else then.valid
+        return np.where(a & b, same, a == b)
 
 
 def _zeroed(column: Column) -> Column:

@@ -71,7 +71,9 @@ def take_apart(
                     Equality(i, shifted(a, -starts[i]), j, shifted(b, -starts[j]), predicate)
                 )
                 continue
-        rest.append(Residual(inputs_of(predicate), predicate))
+        # A predicate without columns is tested like one that mentions every input.
+        everything = frozenset(range(len(schemas)))
+        rest.append(Residual(inputs_of(predicate) or everything, predicate))
     return equalities, rest
 
 
