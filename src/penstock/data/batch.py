@@ -156,3 +156,16 @@ def gather(columns: Sequence[Column], rows: Rows) -> tuple[Column, ...]:
     """Several columns at the same rows."""
     memo: dict[int, Rows] = {}
     return tuple(c.take(rows, memo) for c in columns)
+
+
+def same(a: Column, b: Column) -> Mask:
+    """Row by row: equal values, or both NULL, or both NaN."""
+    equal: Mask = a.values == b.values
+    if a.values.dtype.kind == "f":
+        equal |= np.isnan(a.values) & np.isnan(b.values)
+    if a.valid is None and b.valid is None:
+        return equal
+    there = np.ones(len(equal), np.bool_)
+    left = there if a.valid is None else a.valid
+    right = there if b.valid is None else b.valid
+    return np.where(left & right, equal, left == right)

@@ -46,6 +46,23 @@ def unhang(s, g, last, up, down):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def is_only(s, exp, up, down):  # type: ignore[no-untyped-def]
+    """Whether no other copy of the value ends with this one."""
+    return (up[s] < 0 or exp[up[s]] != exp[s]) and (down[s] < 0 or exp[down[s]] != exp[s])
+
+
+@kernel
+def take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n):  # type: ignore[no-untyped-def]
+    """Send '-' for a value's row."""
+    out_time[n] = t
+    out_exp[n] = shown[g]
+    out_gid[n] = g
+    out_sign[n] = -1
+    shown[g] = NEVER
+    return n + 1
+
+
+@kernel
 def set_step(  # type: ignore[no-untyped-def]
     mode, times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down,
@@ -53,7 +70,11 @@ def set_step(  # type: ignore[no-untyped-def]
     left, right, shown, stamp, touched,
     out_time, out_exp, out_gid, out_sign,
 ):  # fmt: skip
-    """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists."""
+    """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists.
+
+    When the last copy with the announced exp is taken back, the shown row is taken back with it: so
+    every announced end coincides with the end of a copy.
+    """
     n = 0
     m = 0
     for i in range(times.shape[0]):
@@ -64,6 +85,8 @@ def set_step(  # type: ignore[no-untyped-def]
             if signs[i] > 0:
                 hang(s, g, l_exp, l_last, l_up, l_down)
             else:
+                if l_exp[s] == shown[g] and shown[g] > t and is_only(s, l_exp, l_up, l_down):
+                    n = take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n)
                 unhang(s, g, l_last, l_up, l_down)
             left[g] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
         else:
@@ -71,6 +94,8 @@ def set_step(  # type: ignore[no-untyped-def]
             if signs[i] > 0:
                 hang(s, g, r_exp, r_last, r_up, r_down)
             else:
+                if mode == 1 and r_exp[s] == shown[g] and shown[g] > t and is_only(s, r_exp, r_up, r_down):
+                    n = take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n)
                 unhang(s, g, r_last, r_up, r_down)
             right[g] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
         if stamp[g] != t:

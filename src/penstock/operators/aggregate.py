@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, Ints, Mask, concat
+from penstock.data.batch import Array, Batch, Column, Ints, Mask, concat, same
 from penstock.data.clock import FOREVER
 from penstock.kernels import groups as kernels
 from penstock.operators.accumulators import Step, accumulator
@@ -167,16 +167,16 @@ class Grouping:
         ended = was & (was_exp > time)
         both = [_Pair(new, old) for new, old in zip(values, self._shown.at(gid), strict=True)]
         source = np.where(earlier, before, n + np.arange(n))
-        same = np.flatnonzero(ended & present & (was_exp == exp))
+        again = np.flatnonzero(ended & present & (was_exp == exp))
         for pair in both:
-            if not len(same):
+            if not len(again):
                 break
-            same = same[pair.equal(same, source[same])]
+            again = again[pair.equal(again, source[again])]
         plus = Batch(time, exp, (*self._key_frame.at(gid), *values))
-        if len(same):
-            ended[same] = False
+        if len(again):
+            ended[again] = False
             sent = present.copy()
-            sent[same] = False
+            sent[again] = False
         else:
             sent = present
         if not sent.all():
@@ -227,16 +227,7 @@ class _Pair:
 
     def equal(self, rows: Array, source: Array) -> Mask:
         """Whether new[rows] repeats what stands at `source`."""
-        now, then = self._new.take(rows), self.at(source)
-        same = now.values == then.values
-        if now.values.dtype.kind == "f":
-            same |= np.isnan(now.values) & np.isnan(then.values)
-        if now.valid is None and then.valid is None:
-            return same
-        there = np.ones(len(rows), np.bool_)
-        a = there if now.valid is None else now.valid
-        b = there if then.valid is None else then.valid
-        return np.where(a & b, same, a == b)
+        return same(self._new.take(rows), self.at(source))
 
 
 def _zeroed(column: Column) -> Column:

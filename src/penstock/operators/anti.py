@@ -50,7 +50,7 @@ class AntiJoinOperation:
             stored = tuple(k for k in range(len(schema)) if start + k in wanted)
             self._stored.append(stored)
             self._keys[i].index([e.side(i) for e in equalities])
-            types = [schema[k].type for k in stored]
+            types = [schema[k].type for k in stored] + self._keys[i].strings
             name = f"{site.name}.{'left' if i == 0 else 'right'}"
             self._sides.append(LinkedRoster(site.arena, name, types, 1, patterns[i]))
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
@@ -91,7 +91,7 @@ class AntiJoinOperation:
         roster = self._sides[side]
         if batch.sign is not None:
             key = key[batch.sign > 0]
-        stored = tuple(batch.columns[k] for k in self._stored[side])
+        stored = tuple(batch.columns[k] for k in self._stored[side]) + self._keys[side].held(batch)
         events = roster.step(batch.with_columns(stored), [key], now)
         started, retracted = started_and_retracted(events, roster.exp, roster.end)
         return started, retracted, events.ended
@@ -137,7 +137,7 @@ class AntiJoinOperation:
                 break
             row: list[Column] = [ABSENT] * self._whole
             for side, slots, start in ((0, l_slots, 0), (1, r_slots, self._width)):
-                for k, column in zip(self._stored[side], self._sides[side].columns(slots), strict=True):
+                for k, column in zip(self._stored[side], self._sides[side].columns(slots), strict=False):
                     row[start + k] = column
             passed = self._tester.test(test, row, len(l_slots))
             l_slots, r_slots, times = l_slots[passed], r_slots[passed], times[passed]
@@ -169,7 +169,7 @@ class AntiJoinOperation:
         rows = np.flatnonzero(was != shown)
         sign = np.where(shown[rows], 1, -1).astype(np.int8)
         columns: list[Column] = [ABSENT] * self._width
-        for k, column in zip(self._stored[0], left.columns(slots[rows]), strict=True):
+        for k, column in zip(self._stored[0], left.columns(slots[rows]), strict=False):
             _ = column.values
             columns[k] = column
         made = Batch(times[rows], left.exp[slots[rows]], tuple(columns), sign)

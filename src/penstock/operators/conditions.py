@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.data.batch import Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
+from penstock.data.types import Type
 from penstock.kernels.hashing import mix_rows
 from penstock.operators.contract import Site
 from penstock.operators.evaluate import Computed, Predicate
@@ -116,6 +117,19 @@ class KeyMaker:
             batch = batch.take(rows)
             plain = [p[rows] for p in plain]
         return batch, [key_words([plain[k] for k in index], len(batch)) for index in self._indexes]
+
+    @property
+    def strings(self) -> list[Type]:
+        """Types of the keys that are strings: their codes must be held while a row is."""
+        return [e.type for e in self._expressions if e.type is Type.STRING]
+
+    def held(self, batch: Batch) -> tuple[Column, ...]:
+        """The string keys of a (clean) batch, to be stored with its rows."""
+        return tuple(
+            run(batch.columns, len(batch))
+            for run, e in zip(self._run, self._expressions, strict=True)
+            if e.type is Type.STRING
+        )
 
     def can_match(self, batch: Batch) -> Mask:
         """Which rows have no NULL in any key."""

@@ -77,7 +77,7 @@ class MultiwayJoin:
             stored = tuple(k for k in range(len(schema)) if start + k in needed or start + k in tested)
             one = Input(schema, start, stored, lookup, KeyMaker(site))
             self._make_indexes(i, one)
-            types = [schema[k].type for k in stored]
+            types = [schema[k].type for k in stored] + one.keys.strings
             name = f"{site.name}.{i}"
             if self._strict or lookup or patterns[i] not in (Pattern.MONOTONIC, Pattern.WEAKEST):
                 pattern = Pattern.STRICT if lookup else patterns[i]
@@ -146,7 +146,7 @@ class MultiwayJoin:
     def _enter(self, one: Input, batch: Batch, now: int) -> tuple[Array, Array]:
         """Put a batch into its SteM; returns slots that started and slots that ended early."""
         batch, keys = one.keys.clean(batch)
-        stored = tuple(batch.columns[k] for k in one.stored)
+        stored = tuple(batch.columns[k] for k in one.stored) + one.keys.held(batch)
         if isinstance(one.stem, Stem):
             first = one.stem.admit(batch, stored, keys)
             one.stem.link(first)
@@ -263,7 +263,7 @@ class MultiwayJoin:
         for i, slots in walk.slots.items():
             one = self._inputs[i]
             if any(one.offset <= w < one.offset + len(one.schema) for w in wanted):
-                for k, column in zip(one.stored, one.stem.columns(slots), strict=True):
+                for k, column in zip(one.stored, one.stem.columns(slots), strict=False):
                     if one.offset + k in wanted:
                         out[one.offset + k] = column
         return tuple(out)

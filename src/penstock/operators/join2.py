@@ -48,7 +48,7 @@ class TwoWayJoin:
             keys.index([e.side(i) for e in equalities])
             self._keys.append(keys)
             self._stored.append(stored)
-            types = [schema[k].type for k in stored]
+            types = [schema[k].type for k in stored] + keys.strings
             self._stems.append(Stem(site.arena, f"{site.name}.{i}", types, 1, with_ts=False))
         self._room = 1024
 
@@ -56,7 +56,7 @@ class TwoWayJoin:
         firsts, batches = [], []
         for keys, stem, stored, raw in zip(self._keys, self._stems, self._stored, inputs, strict=True):
             batch, (key,) = keys.clean(raw)
-            firsts.append(stem.admit(batch, tuple(batch.columns[k] for k in stored), [key]))
+            firsts.append(stem.admit(batch, tuple(batch.columns[k] for k in stored) + keys.held(batch), [key]))
             batches.append(batch)
         out = self._join(firsts, batches) if any(len(b) for b in batches) else empty(self._width)
         for stem in self._stems:
@@ -96,7 +96,7 @@ class TwoWayJoin:
         for start, stored, stem, slots in zip(
             self._offsets, self._stored, self._stems, (l_slot, r_slot), strict=True
         ):
-            for k, column in zip(stored, stem.columns(slots), strict=True):
+            for k, column in zip(stored, stem.columns(slots), strict=False):
                 out[start + k] = column
         return tuple(out)
 

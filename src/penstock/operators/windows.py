@@ -10,13 +10,14 @@ Cost       O(rows).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
+from penstock.data.batch import Array, Batch, Column
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
+from penstock.data.types import Type
 from penstock.kernels.rows import displace
 from penstock.operators.contract import ABSENT, Site, empty, in_order, together
 from penstock.plan.windows import Range
@@ -48,10 +49,16 @@ class UnboundedWindow:
 class SlidingWindow:
     """RANGE w SLIDE l: rows become visible, and end, at multiples of l."""
 
-    def __init__(self, window: Range, width: int) -> None:
+    def __init__(self, site: Site, window: Range, schema: Schema) -> None:
         self._length = window.length
         self._slide = window.slide
-        self._held = empty(width)
+        self._strings = [i for i, f in enumerate(schema) if f.type is Type.STRING]
+        self._held = empty(len(schema))
+        site.arena.holders.append(self._mark)
+
+    def _mark(self, mark: Callable[[Array], None]) -> None:
+        for i in self._strings:
+            mark(self._held.columns[i].values)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

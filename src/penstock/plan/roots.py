@@ -20,6 +20,8 @@ class Root:
     key: tuple[int, ...]
     hidden_key: bool
     """Some key column is not among the visible ones: the key travels as `__key`."""
+    faithful: bool = True
+    """Every aggregate is visible as it is, so that a changed group is a changed row."""
 
 
 def top(node: Node) -> Root:
@@ -32,7 +34,8 @@ def top(node: Node) -> Root:
     carried = _carry(node, len(group.keys))
     where = {key: i for i, key in reversed(list(enumerate(_traced(carried))))}
     key = tuple(where[k] for k in range(len(group.keys)))
-    return Root(carried, visible, judged, group, key, any(k >= visible for k in key))
+    faithful = all(len(group.keys) + i in where for i in range(len(group.aggregations)))
+    return Root(carried, visible, judged, group, key, any(k >= visible for k in key), faithful)
 
 
 def _traced(node: Node) -> list[int]:

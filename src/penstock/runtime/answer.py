@@ -14,6 +14,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.border import write_column, write_time
 from penstock.state import words
 from penstock.state.arena import Arena
+from penstock.state.latest import Latest
 from penstock.state.registry import Registry
 from penstock.state.strings import Strings
 from penstock.state.view import View
@@ -31,6 +32,10 @@ class Answer:
         self._strict = root.judged.pattern is Pattern.STRICT
         self.kept = keep or root.judged.pattern is not Pattern.MONOTONIC
         self._view = View(self._types, root.key if root.group is not None else None)
+        self._arena = Arena()
+        self._latest: Latest | None = None
+        if root.group is not None and not self._strict and not root.faithful:
+            self._latest = Latest(self._arena, "latest", self._types, root.key)
         self._pending: list[pa.RecordBatch] = []
         self.matched = 0
         self._schema = self._arrow_schema()
@@ -54,6 +59,9 @@ class Answer:
         """Changes of one step."""
         if self._strict and batch.sign is not None and len(batch):
             batch = self._netted(batch)
+        if self._latest is not None and len(batch):
+            news = self._latest.news(batch, now)
+            batch = batch if len(news) == len(batch) else batch.take(news)
         n = len(batch)
         if n == 0:
             return
@@ -128,6 +136,7 @@ class Answer:
         for type_, column in self._view.columns_in_use():
             if type_ is Type.STRING:
                 mark(column.values)
+        self._arena.mark_strings(mark)
 
 
 def _cancelled(ids: Array, sign: Array) -> Array:

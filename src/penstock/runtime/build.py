@@ -120,13 +120,13 @@ class _Builder:
             below = self.build(node.input, needed | partition)
         operator: Operator
         if isinstance(window, Rows):
-            operator = RowsWindow(self._site(node), node.schema, sorted(needed), window.partition, window.count)
+            operator = RowsWindow(self._site(node), node.schema, sorted(needed | partition), window.partition, window.count)
         elif not isinstance(window, Range):
             operator = UnboundedWindow()
         elif window.slide == 1:
             operator = RangeWindow(window)
         else:
-            operator = SlidingWindow(window, len(node.schema))
+            operator = SlidingWindow(self._site(node), window, node.schema)
         return self._stage(operator, below)
 
     def filter(self, node: Filter, needed: Needed) -> int:

@@ -7,13 +7,14 @@ cache, and every query's pipeline steps over each slice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
+from penstock.data.batch import Array, Batch, Column
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
+from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.operators.contract import empty
@@ -230,15 +231,19 @@ class Engine:
         if len(self.strings) < self._swept_at:
             return
         marks = np.zeros(self.strings.capacity, np.bool_)
+
+        def mark(codes: Array) -> None:
+            marks[codes[(codes >= 0) & (codes < len(marks))]] = True
+
         for source in self.sources.values():
             for columns in source.columns_in_use():
-                _mark(marks, [f.type for f in source.stream.schema], columns)
+                _mark(mark, source.stream.schema, columns)
         for table in self.tables.values():
             for columns in table.columns_in_use():
-                _mark(marks, [f.type for f in table.table.schema], columns)
+                _mark(mark, table.table.schema, columns)
         for standing in self.queries.values():
-            standing.answer.mark_strings(lambda codes: marks.__setitem__(codes, True))
-            standing.pipeline.arena.mark_strings(marks)
+            standing.answer.mark_strings(mark)
+            standing.pipeline.arena.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))
 
@@ -248,10 +253,10 @@ class Engine:
         return sum(q.pipeline.arena.size_bytes for q in self.queries.values())
 
 
-def _mark(marks: np.ndarray, types: list[Type], columns: tuple[Column, ...]) -> None:  # type: ignore[type-arg]
-    for type_, column in zip(types, columns, strict=True):
-        if type_ is Type.STRING:
-            marks[column.values] = True
+def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, ...]) -> None:
+    for field_, column in zip(schema, columns, strict=True):
+        if field_.type is Type.STRING:
+            mark(column.values)
 
 
 def _slices(

@@ -6,6 +6,7 @@ and taken up again without knowing what it means.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ class Arena:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
         self._strings: set[str] = set()
+        self.holders: list[Callable[[Callable[[Array], None]], None]] = []
+        """Whoever holds string codes elsewhere."""
 
     def array(self, name: str, dtype: Any, shape: int | tuple[int, ...], fill: Any = None) -> Array:
         made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
@@ -39,11 +42,12 @@ class Arena:
         """The array called `name` holds string codes."""
         self._strings.add(name)
 
-    def mark_strings(self, marks: Array) -> None:
-        """Mark every string code that some array holds; entries never written may mark what nobody needs."""
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Show every string code that some array holds; entries never written may show anything."""
         for name in self._strings:
-            codes = self.arrays[name]
-            marks[codes[(codes >= 0) & (codes < len(marks))]] = True
+            mark(self.arrays[name])
+        for held in self.holders:
+            held(mark)
 
     @property
     def size_bytes(self) -> int:
