@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -15,25 +19,46 @@ from .report import describe, example
 from .shrink import smallest
 from .trace import Cut
 
+PATIENCE = 20.0
+"""Seconds after which a case counts as hanging; most take a few hundredths."""
+
+
+@contextmanager
+def limit(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the body when it takes longer; main thread only."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"no end after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
 
 @dataclass
 class Failure:
-    seed: int
+    """What went wrong, in words only, so that it can travel between processes."""
+
     case: Case
-    error: Exception
+    kind: str
+    """Without the particulars: similar failures have the same kind."""
+    text: str
+    query: int = 0
 
     @property
-    def kind(self) -> str:
-        """What failed, without the particulars: similar failures have the same kind."""
-        if isinstance(self.error, Mismatch):
-            return self.error.what.split(":")[0]
-        return f"{type(self.error).__name__}: {str(self.error)[:80]}"
+    def seed(self) -> int:
+        return self.case.seed
 
-    def text(self) -> str:
-        if isinstance(self.error, Mismatch):
-            return describe(self.error)
-        told = describe(Mismatch(f"{type(self.error).__name__}: {self.error}", self.case))
-        return f"{told}\n{place(self.error)}"
+    @classmethod
+    def of(cls, case: Case, error: Exception) -> Failure:
+        if isinstance(error, Mismatch):
+            return cls(case, general(error.what.split(":")[0]), describe(error), error.query)
+        told = describe(Mismatch(f"{type(error).__name__}: {error}", case))
+        return cls(case, general(f"{type(error).__name__}: {str(error)[:80]}"), f"{told}\n{place(error)}")
 
 
 @dataclass
@@ -51,6 +76,10 @@ class Outcome:
         self.failures += other.failures
         self.constructs += other.constructs
         return self
+
+
+def general(text: str) -> str:
+    return re.sub(r"-?\d+", "N", text)
 
 
 def place(error: BaseException) -> str:
@@ -77,9 +106,10 @@ def run(
         outcome.cases += 1
         outcome.constructs.update(set(+case.constructs()))
         try:
-            outcome.tally += check_case(case, how)
+            with limit(PATIENCE):
+                outcome.tally += check_case(case, how)
         except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
-            outcome.failures.append(Failure(seed, case, error))
+            outcome.failures.append(Failure.of(case, error))
             if len(outcome.failures) >= kept:
                 break
         if outcome.tally.comparisons >= stop_at:
@@ -95,9 +125,10 @@ def minimised(failure: Failure, seconds: float = 20.0, how: Cut | None = None) -
     def fails(case: Case) -> bool:
         nonlocal last
         try:
-            check_case(case, how)
+            with limit(PATIENCE):
+                check_case(case, how)
         except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
-            found = Failure(failure.seed, case, error)
+            found = Failure.of(case, error)
             if found.kind == failure.kind:
                 last = found
                 return True
@@ -108,5 +139,4 @@ def minimised(failure: Failure, seconds: float = 20.0, how: Cut | None = None) -
 
 
 def as_example(failure: Failure) -> str:
-    index = failure.error.query if isinstance(failure.error, Mismatch) else 0
-    return example(failure.case, index, f"seed_{failure.seed}")
+    return example(failure.case, failure.query, f"seed_{failure.seed}")

@@ -45,6 +45,7 @@ class Drawn:
             self.watched = query
             self.key = key
             self.view = View(keyed=key != "")
+            self.heard: list[Change] = []
 
     @property
     def pattern(self) -> str:
@@ -62,8 +63,10 @@ class Drawn:
         self.session.update_table(table, insert=self._rows(table, insert), delete=self._rows(table, delete), **when)
 
     def sends(self, *expected: Sent) -> None:
-        """Exactly these changes since the last call of `sends` or `shows`, as a multiset."""
-        got = Counter((c.op, c.ts, c.exp, *c.row) for c in self._hear())
+        """Exactly these changes since the last call of `sends`, as a multiset."""
+        self._hear()
+        got = Counter((c.op, c.ts, c.exp, *c.row) for c in self.heard)
+        self.heard = []
         assert got == Counter(expected), f"sent {sorted(got.elements(), key=str)}, expected {sorted(expected, key=str)}"
 
     def shows(self, *expected: Row, at: int | None = None) -> None:
@@ -79,13 +82,13 @@ class Drawn:
     def late(self, stream: str) -> int:
         return len(self.session.late(stream))
 
-    def _hear(self) -> list[Change]:
+    def _hear(self) -> None:
         places = self.key
         key = (lambda row: tuple(row[p] for p in places)) if isinstance(places, tuple) else None
         changes = read_changes(self.watched.changes(), key)
         for ts in sorted({c.ts for c in changes}):
             self.view.instant(ts, [c for c in changes if c.ts == ts])
-        return changes
+        self.heard += changes
 
     def _rows(self, name: str, rows: Any) -> list[dict[str, Value]]:
         names = [(c[0], c[1] == "TIMESTAMP") for c in self.columns[name]]

@@ -60,7 +60,7 @@ class View:
         self.expire(ts)
         minus = [c for c in changes if c.op == "-"]
         plus = [c for c in changes if c.op == "+"]
-        both = Counter((c.row, c.exp) for c in minus) & Counter((c.row, c.exp) for c in plus)
+        both = Counter((c.row, c.exp, c.key) for c in minus) & Counter((c.row, c.exp, c.key) for c in plus)
         if both:
             raise Breach(f"'+' and '-' of the same row at {ts}: {next(iter(both))}")
         for c in minus:

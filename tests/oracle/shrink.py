@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from .algebra import Query, Relation, Select, SetOp, SubSource, ToStream
+from .algebra import Query, Relation, Select, SetOp, SubSource, ToStream, streams, tables
 from .case import Case
 from .scalar import Agg, Call, Expr, walk
 from .schema import Schema
-from .streams import Event, Register, Update
+from .streams import Arrival, Event, Register, Update
 
 Fails = Callable[[Case], bool]
 
@@ -31,9 +31,13 @@ def smallest(case: Case, fails: Fails, seconds: float = 20.0) -> Case:
 
 
 def _steps(case: Case) -> Iterator[Case]:
+    if (bare := _without_unread(case)) is not None:
+        yield bare
     if len(case.queries) > 1:
         for i in range(len(case.queries)):
             yield only(case, i)
+        for i in range(1, len(case.queries)):
+            yield without(case, i)
     size = len(case.events)
     chunk = size // 2
     while chunk >= 1:
@@ -53,15 +57,36 @@ def _steps(case: Case) -> Iterator[Case]:
                 yield replace(case, schema=drawn)
 
 
+def _without_unread(case: Case) -> Case | None:
+    """The case without streams and tables that no query reads."""
+    used = {s.stream for q in case.queries for s in streams(q)} | {t.table for q in case.queries for t in tables(q)}
+    kept = Schema(
+        tuple(s for s in case.schema.streams if s.name in used),
+        tuple(t for t in case.schema.tables if t.name in used),
+        case.schema.timestamps,
+    )
+    if kept == case.schema:
+        return None
+    names = {Arrival: "stream", Update: "table"}
+    events = tuple(e for e in case.events if type(e) not in names or getattr(e, names[type(e)]) in used)
+    return replace(case, schema=kept, events=events)
+
+
 def only(case: Case, index: int) -> Case:
-    """The case with one query, registered where it was."""
+    """The case with one query, registered first: without a query the clock stands still."""
+    events = tuple(e for e in case.events if not isinstance(e, Register))
+    return replace(case, queries=(case.queries[index],), events=(Register(0), *events))
+
+
+def without(case: Case, index: int) -> Case:
+    """The case without one query."""
     events: list[Event] = []
     for event in case.events:
         if not isinstance(event, Register):
             events.append(event)
-        elif event.query == index:
-            events.append(Register(0))
-    return replace(case, queries=(case.queries[index],), events=tuple(events))
+        elif event.query != index:
+            events.append(Register(event.query - (event.query > index)))
+    return replace(case, queries=case.queries[:index] + case.queries[index + 1 :], events=tuple(events))
 
 
 def _consistent(schema: Schema, events: tuple[Event, ...]) -> bool:

@@ -50,7 +50,7 @@ def main() -> int:
     for kind, number in kinds.most_common():
         failure = next(f for f in total.failures if f.kind == kind)
         small = campaign.minimised(failure)
-        print(f"\n=== {number} × {kind}\n{small.text()}\n\n{campaign.as_example(small)}")
+        print(f"\n=== {number} × {kind}\n{small.text}\n\n{campaign.as_example(small)}")
     seconds = time.perf_counter() - began
     tally = total.tally
     print(f"{tally.comparisons} comparisons ({tally.snapshots} snapshots, {tally.replays} replays) in {total.cases} cases, "

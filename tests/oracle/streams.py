@@ -116,9 +116,10 @@ class _Drawing:
 
     def advance(self) -> Advance:
         """Mostly to just before the rows still to come; sometimes past them, and mostly they follow."""
-        tick = self.now + self.rng.choice((-3, -1, -1, -1, 0, 1, 2, 8))
-        if tick >= self.now and self.rng.random() < 0.9:
-            self.now = tick + 1
+        slack = max(stream.delay for stream in self.schema.streams) // int(self.schema.unit)
+        tick = self.now + self.rng.choice((-3 - slack, -1 - slack, -1 - slack, -1, 0, 1, 2, 8))
+        if tick >= self.now - slack and self.rng.random() < 0.9:
+            self.now = tick + 1 + slack
         return Advance(self.at(tick))
 
     def update(self) -> Update:

@@ -259,7 +259,7 @@ def test_a_hidden_key_travels() -> None:
     play.push("a", (1, 1, 5), (2, 2, 6), (3, 1, 7))
     play.advance(3)
     play.shows((2,), (1,))
-    assert "__key" in play.watched.explain() or play.pattern == "WEAK"
+    assert all(c.key is not None for c in play.heard)
 
 
 def test_a_global_aggregate_always_has_one_row() -> None:
@@ -267,6 +267,7 @@ def test_a_global_aggregate_always_has_one_row() -> None:
     assert play.pattern == "WEAK"
     play.advance(0)
     play.shows((0, None, None))
+    play.heard.clear()  # the first row came at some very early time
     play.push("a", (1, 1, 5), (1, 1, None))
     play.advance(1)
     play.sends(("+", 1, 11, 2, 5, 5))

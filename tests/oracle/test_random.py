@@ -20,6 +20,6 @@ def test_answers_are_those_of_duckdb(first: int) -> None:
     outcome = campaign.run(range(first, min(first + BLOCK, CASES)), kept=1)
     for failure in outcome.failures:
         small = campaign.minimised(failure, seconds=10)
-        pytest.fail(f"{small.text()}\n\n{campaign.as_example(small)}", pytrace=False)
+        pytest.fail(f"{small.text}\n\n{campaign.as_example(small)}", pytrace=False)
     assert outcome.tally.snapshots >= 5 * outcome.cases
     assert outcome.tally.comparisons >= 20 * outcome.cases

@@ -45,11 +45,11 @@ def main() -> int:
         kinds = Counter(f.kind for f in outcome.failures)
         for kind, count in kinds.most_common():
             found = [f.seed for f in outcome.failures if f.kind == kind]
-            print(f"{count:5} × {kind}   seeds {', '.join(map(str, found[:8]))}")
+            print(f"{count:5} × {kind}   seeds {', '.join(map(str, found[:20]))}")
     elif outcome.failures:
         failure = outcome.failures[0]
         small = failure if arguments.whole else campaign.minimised(failure, seconds=15)
-        print(small.text())
+        print(small.text)
         if arguments.example:
             print("\n" + campaign.as_example(small))
     tally, speed = outcome.tally, outcome.tally.comparisons / max(outcome.seconds, 1e-9)
