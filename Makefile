@@ -24,9 +24,11 @@ check: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# A long campaign against the oracle; COMPARISONS says how long.
+COMPARISONS ?= 1000000
 soak: $(DEV)
 	$(WARM)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) -m soak $(ARGS)
+	$(BIN)/python -m tests.oracle.soak --comparisons $(COMPARISONS) --jobs $(JOBS) $(ARGS)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
