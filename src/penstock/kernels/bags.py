@@ -52,13 +52,13 @@ def is_only(s, exp, up, down):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n):  # type: ignore[no-untyped-def]
+def take_back(g, t, state, out, n):  # type: ignore[no-untyped-def]
     """Send '-' for a value's row."""
-    out_time[n] = t
-    out_exp[n] = shown[g]
-    out_gid[n] = g
-    out_sign[n] = -1
-    shown[g] = NEVER
+    out[n, 0] = t
+    out[n, 1] = state[g, sets.SHOWN]
+    out[n, 2] = g
+    out[n, 3] = -1
+    state[g, sets.SHOWN] = NEVER
     return n + 1
 
 
@@ -67,8 +67,7 @@ def set_step(  # type: ignore[no-untyped-def]
     mode, times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down,
     r_gid, r_exp, r_last, r_up, r_down,
-    left, right, shown, stamp, touched,
-    out_time, out_exp, out_gid, out_sign,
+    state, stamp, touched, out,
 ):  # fmt: skip
     """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists.
 
@@ -85,28 +84,28 @@ def set_step(  # type: ignore[no-untyped-def]
             if signs[i] > 0:
                 hang(s, g, l_exp, l_last, l_up, l_down)
             else:
-                if l_exp[s] == shown[g] and shown[g] > t and is_only(s, l_exp, l_up, l_down):
-                    n = take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n)
+                shown = state[g, sets.SHOWN]
+                if l_exp[s] == shown and shown > t and is_only(s, l_exp, l_up, l_down):
+                    n = take_back(g, t, state, out, n)
                 unhang(s, g, l_last, l_up, l_down)
-            left[g] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
+            state[g, sets.LEFT] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
         else:
             g = r_gid[s]
             if signs[i] > 0:
                 hang(s, g, r_exp, r_last, r_up, r_down)
             else:
-                if mode == 1 and r_exp[s] == shown[g] and shown[g] > t and is_only(s, r_exp, r_up, r_down):
-                    n = take_back(g, t, shown, out_time, out_exp, out_gid, out_sign, n)
+                shown = state[g, sets.SHOWN]
+                if mode == INTERSECT and r_exp[s] == shown and shown > t and is_only(s, r_exp, r_up, r_down):
+                    n = take_back(g, t, state, out, n)
                 unhang(s, g, r_last, r_up, r_down)
-            right[g] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
+            state[g, sets.RIGHT] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
         if stamp[g] != t:
             stamp[g] = t
             touched[m] = g
             m += 1
         if i + 1 == times.shape[0] or times[i + 1] != t:
             for k in range(m):
-                n = sets.settle(
-                    mode, touched[k], t, left, right, shown, out_time, out_exp, out_gid, out_sign, n
-                )
+                n = sets.settle(mode, touched[k], t, state, out, n)
                 stamp[touched[k]] = NEVER
             m = 0
     return n
@@ -117,13 +116,13 @@ def except_all(  # type: ignore[no-untyped-def]
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, r_gid,
     lefts, rights, lowest, shown, on, plus, stamp, touched,
-    out_time, out_exp, out_gid, out_sign,
+    out,
 ):  # fmt: skip
     """The max(v1 - v2, 0) copies with the greatest exp are shown: the top of each value's list.
 
     lowest[g] = the shown copy with the least exp (-1: none), shown[g] = how many, on[s] = shown or not,
     plus[s] = where this instant's '+' of a copy stands, so that a '-' in the same instant takes it out
-    (out_sign 0).
+    (sign 0).
     """
     n = 0
     m = 0
@@ -141,18 +140,18 @@ def except_all(  # type: ignore[no-untyped-def]
                     on[s] = True
                     shown[g] += 1
                     plus[s] = n
-                    out_time[n] = t
-                    out_exp[n] = l_exp[s]
-                    out_gid[n] = g
-                    out_sign[n] = 1
+                    out[n, 0] = t
+                    out[n, 1] = l_exp[s]
+                    out[n, 2] = g
+                    out[n, 3] = 1
                     n += 1
             else:
                 if on[s]:
                     if l_exp[s] > t:
-                        out_time[n] = t
-                        out_exp[n] = l_exp[s]
-                        out_gid[n] = g
-                        out_sign[n] = -1
+                        out[n, 0] = t
+                        out[n, 1] = l_exp[s]
+                        out[n, 2] = g
+                        out[n, 3] = -1
                         n += 1
                     if lowest[g] == s:
                         lowest[g] = l_up[s]
@@ -175,23 +174,23 @@ def except_all(  # type: ignore[no-untyped-def]
                 while shown[g] > due:
                     s = lowest[g]
                     if plus[s] >= 0:
-                        out_sign[plus[s]] = 0
+                        out[plus[s], 3] = 0
                         plus[s] = -1
                     else:
-                        out_time[n] = t
-                        out_exp[n] = l_exp[s]
-                        out_gid[n] = g
-                        out_sign[n] = -1
+                        out[n, 0] = t
+                        out[n, 1] = l_exp[s]
+                        out[n, 2] = g
+                        out[n, 3] = -1
                         n += 1
                     on[s] = False
                     lowest[g] = l_up[s]
                     shown[g] -= 1
                 while shown[g] < due:
                     s = l_last[g] if lowest[g] < 0 else l_down[lowest[g]]
-                    out_time[n] = t
-                    out_exp[n] = l_exp[s]
-                    out_gid[n] = g
-                    out_sign[n] = 1
+                    out[n, 0] = t
+                    out[n, 1] = l_exp[s]
+                    out[n, 2] = g
+                    out[n, 3] = 1
                     n += 1
                     on[s] = True
                     lowest[g] = s
@@ -216,7 +215,7 @@ def intersect_all(  # type: ignore[no-untyped-def]
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, l_mate,
     r_gid, r_exp, r_last, r_up, r_down, r_mate,
-    stamp, touched, out_time, out_exp, out_gid, out_sign,
+    stamp, touched, out,
 ):  # fmt: skip
     """min(v1, v2) pairs: copies without a mate hang in the lists; at the end of an instant the greatest
     exps of both sides are paired. A pair lives until the first of the two ends; the other is paired anew.
@@ -238,10 +237,10 @@ def intersect_all(  # type: ignore[no-untyped-def]
                 r_mate[o] = -1
                 hang(o, g, r_exp, r_last, r_up, r_down)
                 if min(l_exp[s], r_exp[o]) > t:
-                    out_time[n] = t
-                    out_exp[n] = min(l_exp[s], r_exp[o])
-                    out_gid[n] = g
-                    out_sign[n] = -1
+                    out[n, 0] = t
+                    out[n, 1] = min(l_exp[s], r_exp[o])
+                    out[n, 2] = g
+                    out[n, 3] = -1
                     n += 1
         else:
             g = r_gid[s]
@@ -255,10 +254,10 @@ def intersect_all(  # type: ignore[no-untyped-def]
                 l_mate[o] = -1
                 hang(o, g, l_exp, l_last, l_up, l_down)
                 if min(r_exp[s], l_exp[o]) > t:
-                    out_time[n] = t
-                    out_exp[n] = min(r_exp[s], l_exp[o])
-                    out_gid[n] = g
-                    out_sign[n] = -1
+                    out[n, 0] = t
+                    out[n, 1] = min(r_exp[s], l_exp[o])
+                    out[n, 2] = g
+                    out[n, 3] = -1
                     n += 1
         if stamp[g] != t:
             stamp[g] = t
@@ -275,10 +274,10 @@ def intersect_all(  # type: ignore[no-untyped-def]
                     unhang(b, g, r_last, r_up, r_down)
                     l_mate[a] = b
                     r_mate[b] = a
-                    out_time[n] = t
-                    out_exp[n] = min(l_exp[a], r_exp[b])
-                    out_gid[n] = g
-                    out_sign[n] = 1
+                    out[n, 0] = t
+                    out[n, 1] = min(l_exp[a], r_exp[b])
+                    out[n, 2] = g
+                    out[n, 3] = 1
                     n += 1
             m = 0
     return n

@@ -5,9 +5,9 @@ afresh: δ: the greatest left exp; ∩: the smaller of the two sides' greatest; 
 right copy lives. A shown value stays while its potential reaches its announced exp, else it is taken
 back; a value not shown is shown as soon as it has a potential.
 
-Where every end is told in advance the input is never stored: three numbers a value suffice (δ*, Golab &
-Özsu 2005, §5.3.1). Values are independent, so each is settled on its own clock and the output is
-sorted once.
+Where every end is told in advance the input is never stored: a few numbers a value suffice (δ*, Golab &
+Özsu 2005, §5.3.1). They lie side by side in one row of `state`, so that an arrival touches one cache line.
+Values are independent: each is settled on its own clock and the output is sorted once.
 """
 
 from __future__ import annotations
@@ -21,111 +21,123 @@ DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
 FOREVER = np.iinfo(np.int64).max
 
+LEFT, RIGHT, SHOWN, WAKE, DIRTY, LISTED = 0, 1, 2, 3, 4, 5
+BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0], np.int64)
+"""State of a value nobody has seen: greatest exps, exp shown, next wake-up, unsettled instant, listed or not."""
+
 
 @kernel
-def settle(mode, g, t, left, right, shown, out_time, out_exp, out_gid, out_sign, n):  # type: ignore[no-untyped-def]
-    """Apply the rule to one value at one instant; returns the new output length (at most 2 more)."""
-    p = left[g]
-    if mode == 1:
-        p = min(p, right[g])
-    elif mode == 2 and right[g] > t:
+def settle(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
+    """Apply the rule to one value at one instant; returns the new output length (at most 2 more).
+
+    A row of `out` is (time, exp, value, sign).
+    """
+    p = state[g, LEFT]
+    if mode == INTERSECT:
+        p = min(p, state[g, RIGHT])
+    elif mode == EXCEPT and state[g, RIGHT] > t:
         p = NEVER
-    if shown[g] > t:
-        if p >= shown[g]:
+    shown = state[g, SHOWN]
+    if shown > t:
+        if p >= shown:
             return n
-        out_time[n] = t
-        out_exp[n] = shown[g]
-        out_gid[n] = g
-        out_sign[n] = -1
+        out[n, 0] = t
+        out[n, 1] = shown
+        out[n, 2] = g
+        out[n, 3] = -1
         n += 1
-    shown[g] = NEVER
+    state[g, SHOWN] = NEVER
     if p > t:
-        out_time[n] = t
-        out_exp[n] = p
-        out_gid[n] = g
-        out_sign[n] = 1
+        out[n, 0] = t
+        out[n, 1] = p
+        out[n, 2] = g
+        out[n, 3] = 1
         n += 1
-        shown[g] = p
+        state[g, SHOWN] = p
     return n
 
 
 @kernel
-def next_wake(mode, g, t, left, right, shown):  # type: ignore[no-untyped-def]
+def next_wake(mode, g, t, state):  # type: ignore[no-untyped-def]
     """When the value next changes by itself, or is last heard of; FOREVER if never."""
-    if shown[g] > t:
-        return shown[g]
-    if mode == 2 and right[g] > t and left[g] > right[g]:
-        return right[g]
-    last = max(left[g], right[g])
+    if state[g, SHOWN] > t:
+        return state[g, SHOWN]
+    left, right = state[g, LEFT], state[g, RIGHT]
+    if mode == EXCEPT and right > t and left > right:
+        return right
+    last = max(left, right)
     return last if last > t else FOREVER
 
 
 @kernel
-def run(mode, g, t, left, right, shown, wake, dirty, out_time, out_exp, out_gid, out_sign, n):  # type: ignore[no-untyped-def]
+def run(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
     """Settle every instant of one value up to t; returns -1 - n if the output is full."""
-    room = out_time.shape[0]
     while True:
-        u = min(dirty[g], wake[g])
+        u = min(state[g, DIRTY], state[g, WAKE])
         if u > t or u == FOREVER:
             return n
-        if n + 2 > room:
+        if n + 2 > out.shape[0]:
             return -1 - n
-        n = settle(mode, g, u, left, right, shown, out_time, out_exp, out_gid, out_sign, n)
-        if dirty[g] == u:
-            dirty[g] = FOREVER
-        wake[g] = next_wake(mode, g, u, left, right, shown)
+        n = settle(mode, g, u, state, out, n)
+        if state[g, DIRTY] == u:
+            state[g, DIRTY] = FOREVER
+        state[g, WAKE] = next_wake(mode, g, u, state)
 
 
 @kernel
-def arrive(  # type: ignore[no-untyped-def]
-    mode, begin, times, gids, exps, sides, left, right, shown, wake, dirty, touched, registers,
-    out_time, out_exp, out_gid, out_sign, n,
-):  # fmt: skip
+def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out, n):  # type: ignore[no-untyped-def]
     """Take arrivals in time order, first settling their values' earlier instants.
 
-    `touched[: registers[0]]` lists values with unsettled arrivals. Returns (rows taken, outputs).
+    An arrival that changes nothing by itself (one more copy of a shown value, or of one that stays hidden)
+    only moves a number: the value's wake-up may then be early, never late. `touched[: registers[0]]` lists values to finish. Returns (rows taken,
+    outputs).
     """
     for i in range(begin, times.shape[0]):
         g = gids[i]
         t = times[i]
-        if dirty[g] != t:
-            n = run(mode, g, t - 1, left, right, shown, wake, dirty, out_time, out_exp, out_gid, out_sign, n)
-            if n < 0:
-                return i, -1 - n
-            touched[registers[0]] = g
-            registers[0] += 1
-            dirty[g] = t
-        if sides[i] == 0:
-            left[g] = max(left[g], exps[i])
-        else:
-            right[g] = max(right[g], exps[i])
+        side = sides[i]
+        if state[g, WAKE] > t and state[g, DIRTY] == FOREVER:
+            hidden = mode == EXCEPT and state[g, RIGHT] > t
+            if hidden or (state[g, SHOWN] > t and (side == 0 or mode != EXCEPT)):
+                state[g, side] = max(state[g, side], exps[i])
+                continue
+        if state[g, DIRTY] != t:
+            if min(state[g, DIRTY], state[g, WAKE]) < t:
+                n = run(mode, g, t - 1, state, out, n)
+                if n < 0:
+                    return i, -1 - n
+            if state[g, LISTED] == 0:
+                state[g, LISTED] = 1
+                touched[registers[0]] = g
+                registers[0] += 1
+            state[g, DIRTY] = t
+        state[g, side] = max(state[g, side], exps[i])
     return times.shape[0], n
 
 
 @kernel
-def finish(  # type: ignore[no-untyped-def]
-    mode, begin, now, touched, left, right, shown, wake, dirty, dead, registers,
-    head, forth, back, when, cal,
-    out_time, out_exp, out_gid, out_sign, n,
-):  # fmt: skip
+def finish(mode, begin, now, touched, state, dead, registers, head, forth, back, when, cal, out, n):  # type: ignore[no-untyped-def]
     """Settle the touched values up to `now`, schedule their next wake-up, list those that are gone.
 
     registers[1] = length of `dead`. Returns (values done, outputs).
     """
     for i in range(begin, touched.shape[0]):
         g = touched[i]
-        n = run(mode, g, now, left, right, shown, wake, dirty, out_time, out_exp, out_gid, out_sign, n)
+        n = run(mode, g, now, state, out, n)
         if n < 0:
             return i, -1 - n
-        if back[g] != -1 and when[g] != wake[g]:
+        state[g, LISTED] = 0
+        wake = state[g, WAKE]
+        if back[g] != -1 and when[g] != wake:
             calendar.cancel(g, head, forth, back, cal)
-        if back[g] == -1 and wake[g] < FOREVER:
-            calendar.put(g, wake[g], head, forth, back, when, cal)
-        if left[g] <= now and right[g] <= now and max(left[g], right[g]) > NEVER:
-            left[g] = NEVER
-            right[g] = NEVER
-            shown[g] = NEVER
-            wake[g] = FOREVER
+        if back[g] == -1 and wake < FOREVER:
+            calendar.put(g, wake, head, forth, back, when, cal)
+        last = max(state[g, LEFT], state[g, RIGHT])
+        if last <= now and last > NEVER:
+            state[g, LEFT] = NEVER
+            state[g, RIGHT] = NEVER
+            state[g, SHOWN] = NEVER
+            state[g, WAKE] = FOREVER
             if back[g] != -1:
                 calendar.cancel(g, head, forth, back, cal)
             dead[registers[1]] = g

@@ -18,6 +18,7 @@ from penstock.data.batch import Batch, Column
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
+from penstock.kernels import sets
 from penstock.operators.contract import Site, empty, in_order, signs
 from penstock.plan.pattern import Pattern
 from penstock.state import words
@@ -66,7 +67,7 @@ class BagOperation:
         self._state = Slab(
             arena, name,
             l_last=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
-            left=(np.int64, NEVER), right=(np.int64, NEVER), shown=(np.int64, NEVER),
+            value=(np.int64, sets.BLANK),
             lefts=(np.int64, 0), rights=(np.int64, 0), lowest=(np.int32, -1), count=(np.int64, 0),
             stamp=(np.int64, NEVER),
         )  # fmt: skip
@@ -97,10 +98,7 @@ class BagOperation:
     def _run(self, times, slots, sides, sign) -> Batch:  # type: ignore[no-untyped-def]
         left, right = self._sides
         state = self._state
-        n = 3 * len(times) + 8
-        out_time, out_exp = np.empty(n, np.int64), np.empty(n, np.int64)
-        out_gid, out_sign = np.empty(n, np.int32), np.empty(n, np.int8)
-        out = (out_time, out_exp, out_gid, out_sign)
+        out = np.empty((3 * len(times) + 8, 4), np.int64)
         touched = np.empty(len(times), np.int32)
         lefts = (left.gid, left.exp, state["l_last"], left.links["up"], left.links["down"])
         rights = (right.gid, right.exp, state["r_last"], right.links["up"], right.links["down"])
@@ -108,25 +106,24 @@ class BagOperation:
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
-                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, *out,
+                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, out,
             )  # fmt: skip
         elif self._mode == kernels.INTERSECT_ALL:
             made = kernels.intersect_all(
-                *events, *lefts, left.links["mate"], *rights, right.links["mate"], state["stamp"], touched, *out
+                *events, *lefts, left.links["mate"], *rights, right.links["mate"], state["stamp"], touched, out
             )
         else:
             made = kernels.set_step(
-                self._mode, *events, *lefts, *rights, state["left"], state["right"], state["shown"],
-                state["stamp"], touched, *out,
-            )  # fmt: skip
-        keep = np.flatnonzero(out_sign[:made])
-        out_time, out_exp, out_gid, out_sign = (a[keep] for a in out)
-        order = in_order(out_time, out_sign)
-        if order is not None:
-            out_time, out_exp, out_gid, out_sign = (
-                a[order] for a in (out_time, out_exp, out_gid, out_sign)
+                self._mode, *events, *lefts, *rights, state["value"], state["stamp"], touched, out
             )
-        return Batch(out_time, out_exp, self._frame.at(out_gid), out_sign if self._retracts else None)
+        out = out[:made]
+        out = out[out[:, 3] != 0]
+        sign = out[:, 3].astype(np.int8)
+        order = in_order(out[:, 0].copy(), sign)
+        if order is not None:
+            out, sign = out[order], sign[order]
+        columns = self._frame.at(out[:, 2].copy())
+        return Batch(out[:, 0].copy(), out[:, 1].copy(), columns, sign if self._retracts else None)
 
     def _forget(self, left: Events, right: Events) -> None:
         """Values without a copy give their numbers back."""
@@ -142,8 +139,7 @@ class BagOperation:
         if natural:
             gids = np.unique(np.concatenate(natural))
             gone = gids[self._state["copies"][gids] == 0]
-            for field, value in (("left", NEVER), ("right", NEVER), ("shown", NEVER)):
-                self._state[field][gone] = value
+            self._state["value"][gone] = sets.BLANK
             self._values.release(gone)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch
+from penstock.data.batch import Array, Batch, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
@@ -24,9 +24,6 @@ from penstock.state.calendar import Calendar
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
 
-NEVER = int(kernels.NEVER)
-
-
 class SetOperation:
     """One of kernels.DISTINCT, INTERSECT, EXCEPT."""
 
@@ -36,11 +33,7 @@ class SetOperation:
         arena, name = site.arena, site.name
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
-        self._state = Slab(
-            arena, name,
-            left=(np.int64, NEVER), right=(np.int64, NEVER), shown=(np.int64, NEVER),
-            wake=(np.int64, FOREVER), dirty=(np.int64, FOREVER),
-        )  # fmt: skip
+        self._state = Slab(arena, name, value=(np.int64, kernels.BLANK))
         self._calendar = Calendar(arena, f"{name}.wake")
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
@@ -52,36 +45,31 @@ class SetOperation:
         touched = np.empty(n + len(due), np.int32)
         dead = np.empty(n + len(due), np.int32)
         registers = np.zeros(2, np.int64)
-        state, calendar, mode = self._state, self._calendar, self._mode
-        left, right, shown = state["left"], state["right"], state["shown"]
-        wake, dirty = state["wake"], state["dirty"]
+        calendar, mode, state = self._calendar, self._mode, self._state["value"]
         if n:
-            bounded = exps[exps < FOREVER]
-            if len(bounded):
-                calendar.span(int(bounded.max()), now)
-        out = _Output(n // 2 + 2 * len(due) + 64)
-        done = 0
+            calendar.span(_latest(exps, now), now)
+        out = np.empty((n // 2 + 2 * len(due) + 64, 4), np.int64)
+        used = done = 0
         while done < n:
-            done, out.used = kernels.arrive(
-                mode, done, times, gids, exps, sides, left, right, shown, wake, dirty, touched, registers,
-                out.time, out.exp, out.gid, out.sign, out.used,
-            )  # fmt: skip
+            done, used = kernels.arrive(
+                mode, done, times, gids, exps, sides, state, touched, registers, out, used
+            )
             if done < n:
-                out.grow()
+                out = _wider(out, used)
         count = int(registers[0])
-        touched[count : count + len(due)] = due
-        touched = touched[: count + len(due)]
+        unlisted = due[state[due, kernels.LISTED] == 0]
+        touched[count : count + len(unlisted)] = unlisted
+        touched = touched[: count + len(unlisted)]
         done = 0
         while done < len(touched):
-            done, out.used = kernels.finish(
-                mode, done, now, touched, left, right, shown, wake, dirty, dead, registers,
-                calendar.head, calendar.forth, calendar.back, calendar.when, calendar.registers,
-                out.time, out.exp, out.gid, out.sign, out.used,
+            done, used = kernels.finish(
+                mode, done, now, touched, state, dead, registers,
+                calendar.head, calendar.forth, calendar.back, calendar.when, calendar.registers, out, used,
             )  # fmt: skip
             if done < len(touched):
-                out.grow()
+                out = _wider(out, used)
         self._values.release(dead[: int(registers[1])])
-        return self._emit(out)
+        return self._emit(out[:used])
 
     def _arrivals(self, inputs: Sequence[Batch]):  # type: ignore[no-untyped-def]
         """Both sides' rows in time order, numbered by value."""
@@ -114,32 +102,29 @@ class SetOperation:
             np.concatenate(sides)[rows],
         )
 
-    def _emit(self, out: _Output) -> Batch:
-        n = out.used
-        if n == 0:
+    def _emit(self, out: Array) -> Batch:
+        if not len(out):
             return empty(len(self._types))
-        time, exp, gid = out.time[:n], out.exp[:n], out.gid[:n]
-        sign = out.sign[:n] if self._mode == kernels.EXCEPT else None
+        time = out[:, 0].copy()
+        sign = out[:, 3].astype(np.int8) if self._mode == kernels.EXCEPT else None
         order = in_order(time, sign)
         if order is not None:
-            time, exp, gid = time[order], exp[order], gid[order]
+            out, time = out[order], time[order]
             sign = None if sign is None else sign[order]
-        return Batch(time, exp, self._frame.at(gid), sign)
+        return Batch(time, out[:, 1].copy(), self._frame.at(out[:, 2].copy()), sign)
 
 
-class _Output:
-    """Output arrays that grow when a kernel says they are full."""
+def _latest(exps: Ints, now: int) -> int:
+    """The last announced end, FOREVER apart."""
+    latest = int(exps.max())
+    if latest == FOREVER:
+        bounded = exps[exps < FOREVER]
+        latest = int(bounded.max()) if len(bounded) else now
+    return latest
 
-    def __init__(self, room: int) -> None:
-        self.used = 0
-        self.time = np.empty(room, np.int64)
-        self.exp = np.empty(room, np.int64)
-        self.gid = np.empty(room, np.int32)
-        self.sign = np.empty(room, np.int8)
 
-    def grow(self) -> None:
-        for field in ("time", "exp", "gid", "sign"):
-            old = getattr(self, field)
-            new = np.empty(2 * len(old), old.dtype)
-            new[: self.used] = old[: self.used]
-            setattr(self, field, new)
+def _wider(out: Array, used: int) -> Array:
+    """Twice the room, the same rows."""
+    made = np.empty((2 * len(out), 4), np.int64)
+    made[:used] = out[:used]
+    return made

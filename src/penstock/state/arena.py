@@ -55,14 +55,19 @@ class Arena:
 
 
 class Slab:
-    """Arrays indexed by the same ids (slots or groups), grown together."""
+    """Arrays indexed by the same ids (slots or groups), grown together.
+
+    A field is (dtype, value of new entries); an array of values makes a row per id.
+    """
 
     def __init__(self, arena: Arena, name: str, **fields: tuple[Any, Any]) -> None:
         self._arena = arena
         self._name = name
         self._fields = fields
         self.capacity = 0
-        self._arrays = {f: arena.array(f"{name}.{f}", dtype, 0) for f, (dtype, _) in fields.items()}
+        self._arrays = {
+            f: arena.array(f"{name}.{f}", dtype, (0, *np.shape(fill))) for f, (dtype, fill) in fields.items()
+        }
 
     def fit(self, capacity: int) -> None:
         """Room for ids below `capacity`."""
