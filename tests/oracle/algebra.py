@@ -240,19 +240,21 @@ def is_grouped(query: Query) -> bool:
 
 def key_positions(query: Query) -> tuple[int, ...] | None:
     """Where the group key stands in the result; None if it is not all selected (`__key` travels)."""
+    places = _key_places(query)
+    return None if not all(places) else tuple(p[0] for p in places)
+
+
+def _key_places(query: Query) -> list[list[int]]:
+    """For each part of the group key, every place in the result where it stands."""
     assert isinstance(query, Select)
-    wanted: tuple[Expr, ...]
     if query.keys is not None:
-        wanted = query.keys
+        wanted = [[_plain(key)] for key in query.keys]
     else:
         source = query.sources[0]
         assert isinstance(source, SubSource)
-        inner = key_positions(source.query)
-        if inner is None:
-            return None
-        wanted = tuple(Col(source.alias, f"c{p}", source.query.types[p]) for p in inner)
-    places = [next((i for i, e in enumerate(query.items) if _plain(e) == _plain(k)), None) for k in wanted]
-    return None if None in places else tuple(p for p in places if p is not None)
+        types = source.query.types
+        wanted = [[Col(source.alias, f"c{p}", types[p]) for p in places] for places in _key_places(source.query)]
+    return [[i for i, item in enumerate(query.items) if _plain(item) in same] for same in wanted]
 
 
 def _plain(expr: Expr) -> Expr:

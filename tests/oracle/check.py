@@ -191,8 +191,10 @@ def to_stream(case: Case, index: int, heard: Heard, world: World, oracle: duck.O
     if not instants:
         return Tally()
     start = instants[0] - 1
-    taus = sorted({start, *instants, *(t for t in said if since < t <= clock)})
+    taus = sorted({start, *instants, *(t for t in said if start < t <= clock)})
     answers = oracle.answers(query.query, since, taus)
+    if start == since:  # nothing was there before the first instant, not even a global aggregate's row
+        answers[start] = []
     early = [row for ts, rows in said.items() if ts <= start for row in rows]
     first = answers[start] if query.kind != "dstream" else []
     if not same(first, early, query.types):
