@@ -71,6 +71,21 @@ def merge(starts, slots, end_times, ended, times, out, signs):  # type: ignore[n
 
 
 @kernel
+def arrivals(times, watermark, delay, late):  # type: ignore[no-untyped-def]
+    """Which rows of a push are late; returns (how many, whether all are in time order, the new watermark)."""
+    n = 0
+    in_order = True
+    for i in range(times.shape[0]):
+        t = times[i]
+        late[i] = t < watermark
+        n += late[i]
+        if i > 0 and t < times[i - 1]:
+            in_order = False
+        watermark = max(watermark, t - delay)
+    return n, in_order, watermark
+
+
+@kernel
 def is_sorted(times):  # type: ignore[no-untyped-def]
     for i in range(1, times.shape[0]):
         if times[i] < times[i - 1]:

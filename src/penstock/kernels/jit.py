@@ -22,6 +22,12 @@ def kernel(function: F) -> F:
     return compiled
 
 
+def inline(function: F) -> F:
+    """A kernel's part that is written into its callers."""
+    compiled: F = numba.njit(cache=True, nogil=True, inline="always")(function)
+    return compiled
+
+
 class _Notice(event.Listener):  # type: ignore[misc]
     """Says once that compiling has begun."""
 

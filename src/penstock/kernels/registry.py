@@ -17,10 +17,11 @@ def bucket(words, row, mask):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_or_add(words, start, gids, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
+def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
     """Give each row of `words` its group id, from `start` on; stops where no free id is left.
 
-    registers[0] = number of free ids (a stack in `free`).
+    registers[0] = number of free ids (a stack in `free`), registers[1] = number of new values, whose first
+    rows are listed in `fresh`.
     """
     mask = head.shape[0] - 1
     width = words.shape[1]
@@ -45,6 +46,8 @@ def find_or_add(words, start, gids, head, chain, keys, free, registers):  # type
                 keys[g, k] = words[i, k]
             chain[g] = head[b]
             head[b] = g
+            fresh[registers[1]] = i
+            registers[1] += 1
         gids[i] = g
     return words.shape[0]
 

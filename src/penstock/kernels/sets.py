@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import calendar
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inline, kernel
 
 DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
@@ -26,7 +26,7 @@ BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0], np.int64)
 """State of a value nobody has seen: greatest exps, exp shown, next wake-up, unsettled instant, listed or not."""
 
 
-@kernel
+@inline
 def settle(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
     """Apply the rule to one value at one instant; returns the new output length (at most 2 more).
 
@@ -57,7 +57,7 @@ def settle(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
     return n
 
 
-@kernel
+@inline
 def next_wake(mode, g, t, state):  # type: ignore[no-untyped-def]
     """When the value next changes by itself, or is last heard of; FOREVER if never."""
     if state[g, SHOWN] > t:
@@ -69,7 +69,7 @@ def next_wake(mode, g, t, state):  # type: ignore[no-untyped-def]
     return last if last > t else FOREVER
 
 
-@kernel
+@inline
 def run(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
     """Settle every instant of one value up to t; returns -1 - n if the output is full."""
     while True:
@@ -84,28 +84,32 @@ def run(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
         state[g, WAKE] = next_wake(mode, g, u, state)
 
 
+@inline
+def is_quiet(mode, g, t, side, state):  # type: ignore[no-untyped-def]
+    """Whether one more copy changes nothing now: of a shown value, or of one that stays hidden."""
+    if state[g, WAKE] <= t:
+        return False
+    if mode == EXCEPT and (state[g, RIGHT] > t or side == 1):
+        return state[g, RIGHT] > t
+    return state[g, SHOWN] > t
+
+
 @kernel
 def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out, n):  # type: ignore[no-untyped-def]
     """Take arrivals in time order, first settling their values' earlier instants.
 
-    An arrival that changes nothing by itself (one more copy of a shown value, or of one that stays hidden)
-    only moves a number: the value's wake-up may then be early, never late. `touched[: registers[0]]` lists values to finish. Returns (rows taken,
+    An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late. `touched[: registers[0]]` lists values to finish. Returns (rows taken,
     outputs).
     """
     for i in range(begin, times.shape[0]):
         g = gids[i]
         t = times[i]
         side = sides[i]
-        if state[g, WAKE] > t and state[g, DIRTY] == FOREVER:
-            hidden = mode == EXCEPT and state[g, RIGHT] > t
-            if hidden or (state[g, SHOWN] > t and (side == 0 or mode != EXCEPT)):
-                state[g, side] = max(state[g, side], exps[i])
-                continue
-        if state[g, DIRTY] != t:
-            if min(state[g, DIRTY], state[g, WAKE]) < t:
-                n = run(mode, g, t - 1, state, out, n)
-                if n < 0:
-                    return i, -1 - n
+        if min(state[g, DIRTY], state[g, WAKE]) < t:
+            n = run(mode, g, t - 1, state, out, n)
+            if n < 0:
+                return i, -1 - n
+        if state[g, DIRTY] == FOREVER and not is_quiet(mode, g, t, side, state):
             if state[g, LISTED] == 0:
                 state[g, LISTED] = 1
                 touched[registers[0]] = g

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
+from penstock.data.batch import Batch, Column, gather
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
@@ -85,10 +85,10 @@ class BagOperation:
     def _enter(self, side: Side, batch: Batch, now: int) -> Events:
         n = len(batch)
         if n:
-            gids = self._values.ids(words.rows(batch.columns, self._types, n))
+            gids, new = self._values.ids_and_new(words.rows(batch.columns, self._types, n))
             self._state.fit(self._values.capacity)
             self._frame.fit(self._values.capacity)
-            self._frame.put(gids, batch.columns)
+            self._frame.put(gids[new], gather(batch.columns, new))
             np.add.at(self._state["copies"], gids, signs(batch))
             batch = batch.with_columns((Column(gids),))
         events = side.roster.step(batch, now)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Ints
+from penstock.data.batch import Array, Batch, Ints, gather
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
@@ -77,12 +77,12 @@ class SetOperation:
         for side, batch in enumerate(inputs):
             n = len(batch)
             if n:
-                ids = self._values.ids(words.rows(batch.columns, self._types, n))
+                ids, new = self._values.ids_and_new(words.rows(batch.columns, self._types, n))
                 capacity = self._values.capacity
                 self._state.fit(capacity)
                 self._frame.fit(capacity)
                 self._calendar.fit(capacity)
-                self._frame.put(ids, batch.columns)
+                self._frame.put(ids[new], gather(batch.columns, new))
                 times.append(batch.ts)
                 exps.append(batch.exp)
                 gids.append(ids)

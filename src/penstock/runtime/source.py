@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Batch, Column, Ints, concat
-from penstock.kernels.events import time_order
+from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
 
 
@@ -27,20 +27,16 @@ class Source:
         n = len(ts)
         if n == 0:
             return
-        reached = np.maximum.accumulate(ts) - self.stream.delay
-        before = np.empty(n, np.int64)
-        before[0] = self.watermark
-        np.maximum(reached[:-1], self.watermark, out=before[1:])
-        late = ts < before
-        self.watermark = max(self.watermark, int(reached[-1]))
-        if late.any():
+        late = np.empty(n, np.bool_)
+        count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
+        if count:
             self._set_aside(columns, np.flatnonzero(late))
             rows = np.flatnonzero(~late)
             columns = tuple(c.take(rows) for c in columns)
             ts = ts[rows]
         if len(ts):
             batch = Batch(ts, ts, columns)
-            order = time_order(ts)
+            order = None if in_order else time_order(ts)
             self._waiting.append(batch if order is None else batch.take(order))
 
     def _set_aside(self, columns: tuple[Column, ...], rows: Ints) -> None:

@@ -27,7 +27,7 @@ class Registry:
         self._free = arena.array(f"{name}.free", np.int32, self.capacity)
         self._free[:] = np.arange(self.capacity - 1, -1, -1)
         self._head = arena.array(f"{name}.head", np.int32, 2 * self.capacity, -1)
-        self._registers = arena.array(f"{name}.registers", np.int64, 1)
+        self._registers = arena.array(f"{name}.registers", np.int64, 2, 0)
         self._registers[0] = self.capacity
 
     def __len__(self) -> int:
@@ -35,14 +35,20 @@ class Registry:
 
     def ids(self, words: Ints) -> Ids:
         """The id of each row, given now to values not seen before."""
-        out = np.empty(len(words), np.int32)
+        return self.ids_and_new(words)[0]
+
+    def ids_and_new(self, words: Ints) -> tuple[Ids, Ids]:
+        """The id of each row, and the first row of each value not seen before."""
+        n = len(words)
+        out, fresh = np.empty(n, np.int32), np.empty(n, np.int32)
+        self._registers[1] = 0
         done = 0
         while True:
             done = kernels.find_or_add(
-                words, done, out, self._head, self._chain, self._keys, self._free, self._registers
+                words, done, out, fresh, self._head, self._chain, self._keys, self._free, self._registers
             )
-            if done == len(words):
-                return out
+            if done == n:
+                return out, fresh[: int(self._registers[1])]
             self._grow()
 
     def find(self, words: Ints) -> Ids:

@@ -42,6 +42,8 @@ def width(types: Sequence[Type]) -> int:
 
 def rows(columns: Sequence[Column], types: Sequence[Type], n: int) -> Ints:
     """A table of words, one row per row; NULLs are values of their own."""
+    if width(types) == 1 and columns and columns[0].valid is None:
+        return plain(columns[0], types[0]).reshape(n, 1)
     out = np.zeros((n, width(types)), np.int64)
     for i, (column, type_) in enumerate(zip(columns, types, strict=True)):
         out[:, i] = plain(column, type_)
