@@ -18,13 +18,14 @@ from penstock.kernels.jit import kernel
 
 @kernel
 def rows_fifo(  # type: ignore[no-untyped-def]
-    times, slots, signs, gid, exp, forever,
-    size, oldest, newest, later, last_time, last_row,
-    ev_row, out_time, out_exp, out_gid, out_size, out_before,
+    times, slots, signs, gid, exp, forever, absent,
+    size, oldest, newest, later, last_time, last_row, shown,
+    ev_row, out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
     """Output rows when members end in the order they came: the next expiry is the oldest member's.
 
-    `out_before` is the same group's previous output row of this call, or -1.
+    shown[g] is the exp of the group's row, or `absent` when the group has none; out_was is what it was
+    before the output row's instant.
     """
     n = 0
     for i in range(times.shape[0]):
@@ -43,7 +44,8 @@ def rows_fifo(  # type: ignore[no-untyped-def]
             size[g] -= 1
         r = last_row[g]
         if r < 0 or last_time[g] != t:
-            out_before[n] = r
+            out_was[n] = shown[g]
+            out_was_size[n] = size[g] - signs[i]
             out_time[n] = t
             out_gid[n] = g
             last_row[g] = n
@@ -53,6 +55,7 @@ def rows_fifo(  # type: ignore[no-untyped-def]
         ev_row[i] = r
         out_size[r] = size[g]
         out_exp[r] = exp[oldest[g]] if size[g] > 0 else forever
+        shown[g] = exp[oldest[g]] if size[g] > 0 else absent
     for r in range(n):
         last_row[out_gid[r]] = -1
     return n
@@ -60,9 +63,9 @@ def rows_fifo(  # type: ignore[no-untyped-def]
 
 @kernel
 def rows_any(  # type: ignore[no-untyped-def]
-    times, slots, signs, gid, exp, forever,
-    size, root, child, sibling, before, last_time, last_row,
-    ev_row, out_time, out_exp, out_gid, out_size, out_before,
+    times, slots, signs, gid, exp, forever, absent,
+    size, root, child, sibling, before, last_time, last_row, shown,
+    ev_row, out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
     """The same when members end in any order: the next expiry is the top of the group's heap."""
     n = 0
@@ -78,7 +81,8 @@ def rows_any(  # type: ignore[no-untyped-def]
             size[g] -= 1
         r = last_row[g]
         if r < 0 or last_time[g] != t:
-            out_before[n] = r
+            out_was[n] = shown[g]
+            out_was_size[n] = size[g] - signs[i]
             out_time[n] = t
             out_gid[n] = g
             last_row[g] = n
@@ -88,42 +92,71 @@ def rows_any(  # type: ignore[no-untyped-def]
         ev_row[i] = r
         out_size[r] = size[g]
         out_exp[r] = exp[root[g]] if size[g] > 0 else forever
+        shown[g] = exp[root[g]] if size[g] > 0 else absent
     for r in range(n):
         last_row[out_gid[r]] = -1
     return n
 
 
 @kernel
-def count_valid(slots, signs, gid, ev_row, valid, count, out):  # type: ignore[no-untyped-def]
-    """COUNT(x): members whose argument is not NULL."""
+def count(slots, signs, gid, ev_row, counted, total, was, out):  # type: ignore[no-untyped-def]
+    """How many counted members there are, before (`was`) and after (`out`) each output row.
+
+    Here and below: output rows are numbered as they are first touched, and what a group holds then is what
+    it held at its previous row.
+    """
+    seen = 0
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
-        if valid[s]:
-            count[g] += signs[i]
-        out[ev_row[i]] = count[g]
+        r = ev_row[i]
+        if r == seen:
+            was[r] = total[g]
+            seen += 1
+        if counted[s]:
+            total[g] += signs[i]
+        out[r] = total[g]
 
 
 @kernel
-def sum_ints(slots, signs, gid, ev_row, values, low, high, out_low, out_high):  # type: ignore[no-untyped-def]
-    """128-bit running sums; a NULL argument holds 0."""
+def sum_small(slots, signs, gid, ev_row, values, total, was, out):  # type: ignore[no-untyped-def]
+    """Running sums of integers of at most 32 bits, which 64 bits hold; a NULL argument holds 0."""
+    seen = 0
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
-        v = values[s] if signs[i] != 0 else 0
-        if signs[i] < 0:
-            # low/high minus v: add the complement with a carry.
-            before = np.uint64(low[g])
-            after = before - np.uint64(v)
-            high[g] -= (v >> 63) + (1 if before < np.uint64(v) else 0)
-        else:
-            before = np.uint64(low[g])
-            after = before + np.uint64(v)
-            high[g] += (v >> 63) + (1 if after < before else 0)
-        low[g] = np.int64(after)
         r = ev_row[i]
-        out_low[r] = low[g]
-        out_high[r] = high[g]
+        if r == seen:
+            was[r] = total[g]
+            seen += 1
+        total[g] += signs[i] * values[s]
+        out[r] = total[g]
+
+
+@kernel
+def sum_ints(slots, signs, gid, ev_row, values, total, was, out):  # type: ignore[no-untyped-def]
+    """128-bit running sums (low, high); a NULL argument holds 0."""
+    seen = 0
+    for i in range(slots.shape[0]):
+        s = slots[i]
+        g = gid[s]
+        r = ev_row[i]
+        if r == seen:
+            was[r, 0] = total[g, 0]
+            was[r, 1] = total[g, 1]
+            seen += 1
+        v = values[s]
+        low = np.uint64(total[g, 0])
+        if signs[i] < 0:
+            after = low - np.uint64(v)
+            total[g, 1] -= (v >> 63) + (1 if low < np.uint64(v) else 0)
+            total[g, 0] = np.int64(after)
+        elif signs[i] > 0:
+            after = low + np.uint64(v)
+            total[g, 1] += (v >> 63) + (1 if after < low else 0)
+            total[g, 0] = np.int64(after)
+        out[r, 0] = total[g, 0]
+        out[r, 1] = total[g, 1]
 
 
 @kernel
@@ -146,61 +179,77 @@ def two_square(a):  # type: ignore[no-untyped-def]
     return p, ((hi * hi - p) + 2.0 * hi * lo) + lo * lo
 
 
-@kernel
-def sum_doubles(slots, signs, gid, ev_row, values, high, low, nan, more, less, size, squared, out, out_low, out_odd):  # type: ignore[no-untyped-def]
-    """Running sums of doubles (or of their squares); a NULL argument holds 0.
+HIGH, LOW = 0, 1
+NAN, MORE, LESS, MEMBERS = 0, 1, 2, 3
 
-    NaN, +inf and -inf are counted apart so that they can leave again. An emptied group starts afresh.
-    `size` is a scratch count of members per group.
+
+@kernel
+def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out, was_odd, out_odd):  # type: ignore[no-untyped-def]
+    """Running sums (high, low) of doubles, or of their squares; a NULL argument holds 0.
+
+    NaN, +inf and -inf are counted apart in `odd` so that they can leave again; out_odd says what they make of
+    the sum: 0 nothing, 1 +inf, 2 -inf, 3 NaN. A group without members starts afresh.
     """
+    seen = 0
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
+        r = ev_row[i]
+        if r == seen:
+            was[r, HIGH] = total[g, HIGH]
+            was[r, LOW] = total[g, LOW]
+            was_odd[r] = oddity(g, odd)
+            seen += 1
         v = values[s]
         sign = signs[i]
-        size[g] += sign
+        odd[g, MEMBERS] += sign
         if sign != 0 and np.isfinite(v):
+            rest = 0.0
             if squared:
                 v, rest = two_square(v)
-            else:
-                rest = 0.0
-            h, e = two_sum(high[g], sign * v)
-            e += low[g] + sign * rest
-            high[g], low[g] = two_sum(h, e)
+            h, e = two_sum(total[g, HIGH], sign * v)
+            e += total[g, LOW] + sign * rest
+            total[g, HIGH], total[g, LOW] = two_sum(h, e)
         elif np.isnan(v):
-            nan[g] += sign
+            odd[g, NAN] += sign
         elif v > 0 or squared:
-            more[g] += sign
+            odd[g, MORE] += sign
         else:
-            less[g] += sign
-        if size[g] == 0:
-            high[g] = 0.0
-            low[g] = 0.0
-        r = ev_row[i]
-        out[r] = high[g]
-        out_low[r] = low[g]
-        if nan[g] > 0 or (more[g] > 0 and less[g] > 0):
-            out_odd[r] = 3
-        elif more[g] > 0:
-            out_odd[r] = 1
-        elif less[g] > 0:
-            out_odd[r] = 2
-        else:
-            out_odd[r] = 0
+            odd[g, LESS] += sign
+        if odd[g, MEMBERS] == 0:
+            total[g, HIGH] = 0.0
+            total[g, LOW] = 0.0
+        out[r, HIGH] = total[g, HIGH]
+        out[r, LOW] = total[g, LOW]
+        out_odd[r] = oddity(g, odd)
 
 
 @kernel
-def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before, out):  # type: ignore[no-untyped-def]
+def oddity(g, odd):  # type: ignore[no-untyped-def]
+    if odd[g, NAN] > 0 or (odd[g, MORE] > 0 and odd[g, LESS] > 0):
+        return 3
+    if odd[g, MORE] > 0:
+        return 1
+    return 2 if odd[g, LESS] > 0 else 0
+
+
+@kernel
+def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before, was, out):  # type: ignore[no-untyped-def]
     """MIN by key: the slot on top of each group's heap of non-NULL members (-1 if there is none)."""
+    seen = 0
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
+        r = ev_row[i]
+        if r == seen:
+            was[r] = root[g]
+            seen += 1
         if valid[s]:
             if signs[i] > 0:
                 root[g] = heap.insert(root[g], s, keys, child, sibling, before)
             else:
                 root[g] = heap.delete(root[g], s, keys, child, sibling, before)
-        out[ev_row[i]] = root[g]
+        out[r] = root[g]
 
 
 @kernel
@@ -222,7 +271,7 @@ def distinct_events(slots, signs, value, valid, copies, out):  # type: ignore[no
 
 
 @kernel
-def deviation(high, low, high2, low2, odd, counts, out):  # type: ignore[no-untyped-def]
+def deviation(sums, squares, odd, counts, out):  # type: ignore[no-untyped-def]
     """Sample standard deviation from sums of values and of squares, both as pairs.
 
     n * sum(x * x) - sum(x) ** 2 is taken in pairs too, so that it survives cancellation.
@@ -235,7 +284,8 @@ def deviation(high, low, high2, low2, odd, counts, out):  # type: ignore[no-unty
         if odd[r] > 0:
             out[r] = np.nan
             continue
-        m = high[r] / n
+        high, low = sums[r, HIGH], sums[r, LOW]
+        m = high / n
         # mean as a pair: m + d
         p = m * n
         c = 134217729.0 * m
@@ -245,7 +295,7 @@ def deviation(high, low, high2, low2, odd, counts, out):  # type: ignore[no-unty
         nh = k - (k - n)
         nl = n - nh
         e = ((hi * nh - p) + hi * nl + lo * nh) + lo * nl
-        d = (((high[r] - p) - e) + low[r]) / n
+        d = (((high - p) - e) + low) / n
         # sum(x*x) - n * (m + d)**2 = (S2 - n*m*m) - 2*n*m*d - n*d*d
         q, q_rest = two_square(m)
         # n * (q + q_rest) as a pair
@@ -254,6 +304,6 @@ def deviation(high, low, high2, low2, odd, counts, out):  # type: ignore[no-unty
         hi = c - (c - q)
         lo = q - hi
         e2 = ((hi * nh - p2) + hi * nl + lo * nh) + lo * nl
-        v, v_rest = two_sum(high2[r], -p2)
-        v = v + (v_rest + (low2[r] - e2 - n * q_rest) - 2.0 * n * m * d - n * d * d)
+        v, v_rest = two_sum(squares[r, HIGH], -p2)
+        v = v + (v_rest + (squares[r, LOW] - e2 - n * q_rest) - 2.0 * n * m * d - n * d * d)
         out[r] = np.sqrt(max(v, 0.0) / (n - 1))

@@ -1,56 +1,66 @@
 """Accumulators: one running value per group for each aggregate, exact under eviction.
 
-Each takes the events of a step and gives one column with a row per output row. Integers are summed in 128
-bits, doubles as pairs; MIN and MAX keep a heap per group; DISTINCT forms count copies of each value.
+Each takes the events of a step and gives, for every output row, what the aggregate is and what it was at the
+group's previous row. Integers are summed in 128 bits (64 where the argument has 32), doubles as pairs; MIN
+and MAX keep a heap per group; DISTINCT forms see only events at which a value appears or vanishes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from penstock.data.batch import Array, Column, Ints, Mask
-from penstock.data.types import Type
+from penstock.data.types import INTEGERS, Type
 from penstock.kernels import groups as kernels
 from penstock.operators.contract import Site
-from penstock.plan.expressions import Aggregation
+from penstock.plan.expressions import Aggregation, Call, Expression
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.registry import Registry
 from penstock.state.strings import Strings
 
 
-class Step(NamedTuple):
-    """What an accumulator sees of a step."""
+@dataclass(slots=True, eq=False)
+class Step:
+    """What accumulators see of a step. `gid`, argument values and validity are addressed by slot."""
 
     slots: Array
     signs: Array
     started: Array
-    """Slots that started in this step."""
     gid: Array
-    """By slot."""
     row: Array
-    """Which output row each event writes."""
-    rows: int
+    """Which output row each event writes; rows are numbered as they are first written."""
     size: Ints
-    """Members of the group, by output row."""
-    out_gid: Array
+    """Members of the group after and before, by output row."""
+    was_size: Ints
     capacity: int
     groups: int
 
+    @property
+    def rows(self) -> int:
+        return len(self.size)
+
+
+class Both(NamedTuple):
+    """An aggregate by output row, and what it was; the latter is made when asked for."""
+
+    now: Column
+    was: Callable[[], Column]
+
 
 class Accumulator(Protocol):
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
-        """`values` and `valid` hold the argument, by slot."""
-        ...
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both: ...
 
 
 class CountAll:
     """COUNT(*): the group's size."""
 
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
-        return Column(step.size.copy())
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
+        return Both(Column(step.size), lambda: Column(step.was_size))
 
 
 class Count:
@@ -63,96 +73,121 @@ class Count:
         self._groups = Slab(site.arena, f"{name}.count", count=(np.int64, 0))
         self._distinct = distinct
 
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
-        return Column(self.counts(step, valid).copy())
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
+        now, was = self.counts(step, valid)
+        return Both(Column(now), lambda: Column(was))
 
-    def counts(self, step: Step, valid: Mask | None) -> Ints:
+    def counts(self, step: Step, valid: Mask | None) -> tuple[Ints, Ints]:
         if valid is None:
-            return step.size
+            return step.size, step.was_size
         self._groups.fit(step.groups)
-        out = np.empty(step.rows, np.int64)
+        was, out = np.empty(step.rows, np.int64), np.empty(step.rows, np.int64)
         counted = valid if self._distinct else ~valid
-        kernels.count_valid(
-            step.slots, step.signs, step.gid, step.row, counted, self._groups["count"], out
+        kernels.count(
+            step.slots, step.signs, step.gid, step.row, counted, self._groups["count"], was, out
         )
-        return out if self._distinct else step.size - out
+        return (out, was) if self._distinct else (step.size - out, step.was_size - was)
 
 
-class SumInts:
-    """SUM and AVG of integers."""
-
-    def __init__(self, site: Site, name: str, average: bool, distinct: bool) -> None:
-        self._groups = Slab(site.arena, name, low=(np.int64, 0), high=(np.int64, 0))
-        self._count = Count(site, name, distinct)
-        self._average = average
-
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
-        self._groups.fit(step.groups)
-        low, high = np.empty(step.rows, np.int64), np.empty(step.rows, np.int64)
-        kernels.sum_ints(
-            step.slots, step.signs, step.gid, step.row, values,
-            self._groups["low"], self._groups["high"], low, high,
-        )  # fmt: skip
-        counts = self._count.counts(step, valid)
-        some = counts > 0
-        if self._average:
-            total = high * 2.0**64 + low.view(np.uint64)
-            small = high == low >> 63
-            total = np.where(small, low, total)
-            return Column(total / np.maximum(counts, 1), _mask(some))
-        fits = high == low >> 63
-        return Column(low, _mask(some & fits))
-
-
-class SumDoubles:
-    """SUM, AVG and STDDEV of doubles."""
+class Sums:
+    """Sums and counts of one argument, shared by the aggregates that need them."""
 
     def __init__(self, site: Site, name: str, kind: str, distinct: bool) -> None:
         self._kind = kind
-        self._sum = _pair(site, f"{name}.sum")
-        self._squares = _pair(site, f"{name}.squares") if kind == "stddev" else None
+        blank = {"small": (np.int64, 0), "ints": (np.int64, np.zeros(2)), "doubles": (np.float64, np.zeros(2))}[kind]
+        self._groups = Slab(site.arena, f"{name}.sum", total=blank, odd=(np.int64, np.zeros(4)))
+        self._squares = Slab(site.arena, f"{name}.squares", total=(np.float64, np.zeros(2)), odd=(np.int64, np.zeros(4)))
         self._count = Count(site, name, distinct)
+        self._seen: Step | None = None
+        self._sums: tuple[Array, Array, Array, Array]
+        self._counts: tuple[Ints, Ints]
 
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
-        counts = self._count.counts(step, valid)
-        high, low, odd = _run_pair(self._sum, step, values, False)
-        if self._kind == "sum":
-            return Column(_total(high, low, odd), _mask(counts > 0))
-        if self._kind == "avg":
-            return Column(_total(high, low, odd) / np.maximum(counts, 1), _mask(counts > 0))
-        assert self._squares is not None
-        high2, low2, _ = _run_pair(self._squares, step, values, True)
-        out = np.empty(step.rows, np.float64)
-        kernels.deviation(high, low, high2, low2, odd, counts, out)
-        return Column(out, _mask(counts > 1))
+    def run(self, step: Step, values: Array, valid: Mask | None) -> None:
+        """Take the events once, whoever asks."""
+        if self._seen is step:
+            return
+        self._seen = step
+        self._counts = self._count.counts(step, valid)
+        if self._kind == "doubles":
+            self._sums = _pairs(self._groups, step, values, squared=False)
+            return
+        self._groups.fit(step.groups)
+        shape = step.rows if self._kind == "small" else (step.rows, 2)
+        was, out = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        run = kernels.sum_small if self._kind == "small" else kernels.sum_ints
+        run(step.slots, step.signs, step.gid, step.row, values, self._groups["total"], was, out)
+        self._sums = (out, was, _NO_ODD, _NO_ODD)
+
+    def total(self, which: int) -> Column:
+        """SUM now (0) or before (1)."""
+        sums, counts = self._sums[which], self._counts[which]
+        if self._kind == "small":
+            return Column(sums, _mask(counts > 0))
+        if self._kind == "ints":
+            return Column(sums[:, 0].copy(), _mask((counts > 0) & (sums[:, 1] == sums[:, 0] >> 63)))
+        return Column(_double(sums, self._sums[2 + which]), _mask(counts > 0))
+
+    def mean(self, which: int) -> Column:
+        """AVG now (0) or before (1)."""
+        sums, counts = self._sums[which], self._counts[which]
+        if self._kind == "small":
+            total = sums
+        elif self._kind == "ints":
+            wide = sums[:, 1] * 2.0**64 + sums[:, 0].copy().view(np.uint64)
+            total = np.where(sums[:, 1] == sums[:, 0] >> 63, sums[:, 0], wide)
+        else:
+            total = _double(sums, self._sums[2 + which])
+        if counts.min(initial=1) > 0:
+            return Column(total / counts)
+        return Column(total / np.maximum(counts, 1), counts > 0)
+
+    def deviation(self, step: Step, values: Array) -> tuple[Column, Callable[[], Column]]:
+        """STDDEV now, and before."""
+        squares = _pairs(self._squares, step, values, squared=True)
+        sums, counts = self._sums, self._counts
+
+        def of(which: int) -> Column:
+            out = np.empty(step.rows, np.float64)
+            kernels.deviation(sums[which], squares[which], sums[2 + which], counts[which], out)
+            return Column(out, _mask(counts[which] > 1))
+
+        return of(0), lambda: of(1)
 
 
-def _pair(site: Site, name: str) -> Slab:
-    return Slab(
-        site.arena, name, high=(np.float64, 0.0), low=(np.float64, 0.0), size=(np.int64, 0),
-        nan=(np.int64, 0), more=(np.int64, 0), less=(np.int64, 0),
-    )  # fmt: skip
-
-
-def _run_pair(groups: Slab, step: Step, values: Array, squared: bool) -> tuple[Array, Array, Array]:
-    groups.fit(step.groups)
-    high, low = np.empty(step.rows, np.float64), np.empty(step.rows, np.float64)
-    odd = np.empty(step.rows, np.int8)
-    kernels.sum_doubles(
-        step.slots, step.signs, step.gid, step.row, values, groups["high"], groups["low"],
-        groups["nan"], groups["more"], groups["less"], groups["size"], squared, high, low, odd,
-    )  # fmt: skip
-    return high, low, odd
-
-
+_NO_ODD = np.empty(0, np.int8)
 _ODD = np.array([0.0, np.inf, -np.inf, np.nan])
 
 
-def _total(high: Array, low: Array, odd: Array) -> Array:
-    total = high + low
-    if odd.any():
-        total = np.where(odd > 0, _ODD[odd], total)
-    return total
+def _pairs(groups: Slab, step: Step, values: Array, *, squared: bool) -> tuple[Array, Array, Array, Array]:
+    groups.fit(step.groups)
+    was, out = np.empty((step.rows, 2), np.float64), np.empty((step.rows, 2), np.float64)
+    was_odd, out_odd = np.empty(step.rows, np.int8), np.empty(step.rows, np.int8)
+    kernels.sum_doubles(
+        step.slots, step.signs, step.gid, step.row, values, squared,
+        groups["total"], groups["odd"], was, out, was_odd, out_odd,
+    )  # fmt: skip
+    return out, was, out_odd, was_odd
+
+
+def _double(pairs: Array, odd: Array) -> Array:
+    total = pairs[:, 0] + pairs[:, 1]
+    return np.where(odd > 0, _ODD[odd], total) if odd.any() else total
+
+
+class OfSums:
+    """SUM, AVG and STDDEV, by name."""
+
+    def __init__(self, sums: Sums, function: str) -> None:
+        self._sums = sums
+        self._function = function
+
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
+        sums = self._sums
+        sums.run(step, values, valid)
+        if self._function == "stddev":
+            return Both(*sums.deviation(step, values))
+        value = sums.total if self._function == "sum" else sums.mean
+        return Both(value(0), lambda: value(1))
 
 
 class Extreme:
@@ -168,17 +203,17 @@ class Extreme:
             child=(np.int32, -1), sibling=(np.int32, -1), before=(np.int32, -1),
         )  # fmt: skip
 
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         self._groups.fit(step.groups)
         self._links.fit(step.capacity)
         links = self._links
-        top = np.empty(step.rows, np.int32)
+        was, top = np.empty(step.rows, np.int32), np.empty(step.rows, np.int32)
         mask = np.ones(step.capacity, np.bool_) if valid is None else valid
         kernels.extreme(
-            step.slots, step.signs, step.gid, step.row, self._keys(values), mask,
-            self._groups["root"], links["child"], links["sibling"], links["before"], top,
+            step.slots, step.signs, step.gid, step.row, self._keys(values), mask, self._groups["root"],
+            links["child"], links["sibling"], links["before"], was, top,
         )  # fmt: skip
-        return Column(values[top], _mask(top >= 0))
+        return Both(Column(values[top], _mask(top >= 0)), lambda: Column(values[was], _mask(was >= 0)))
 
     def _keys(self, values: Array) -> Array:
         """Numbers in the order of the values; all of them anew, since strings are ranked afresh."""
@@ -197,7 +232,7 @@ class Extreme:
 
 
 class Distinct:
-    """Any aggregate over DISTINCT values: events at which a value appears in or vanishes from its group."""
+    """Any aggregate over DISTINCT values: only events at which a value appears in or vanishes from its group."""
 
     def __init__(self, site: Site, name: str, inner: Accumulator, type_: Type) -> None:
         self._inner = inner
@@ -206,7 +241,7 @@ class Distinct:
         self._copies = Slab(site.arena, f"{name}.copies", copies=(np.int64, 0))
         self._slots = Slab(site.arena, f"{name}.slot", value=(np.int32, 0))
 
-    def step(self, step: Step, values: Array, valid: Mask | None) -> Column:
+    def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         self._slots.fit(step.capacity)
         mask = np.ones(step.capacity, np.bool_) if valid is None else valid
         started = step.started[mask[step.started]]
@@ -219,7 +254,10 @@ class Distinct:
             step.slots, step.signs, self._slots["value"], mask, self._copies["copies"], signs
         )
         seen = np.unique(self._slots["value"][step.slots[mask[step.slots]]])
-        out = self._inner.step(step._replace(signs=signs), values, mask)
+        inner = Step(
+            step.slots, signs, step.started, step.gid, step.row, step.size, step.was_size, step.capacity, step.groups
+        )
+        out = self._inner.step(inner, values, mask)
         self._values.release(seen[self._copies["copies"][seen] == 0])
         return out
 
@@ -228,18 +266,38 @@ def _mask(valid: Mask) -> Mask | None:
     return None if valid.all() else valid
 
 
-def accumulator(site: Site, name: str, aggregation: Aggregation, strings: Strings) -> Accumulator:
-    """The accumulator of an aggregate."""
-    function, argument = aggregation.function, aggregation.argument
-    if argument is None:
-        return CountAll()
-    made: Accumulator
-    if function == "count":
-        made = Count(site, name, aggregation.distinct)
-    elif function in ("min", "max"):
-        return Extreme(site, name, argument.type, function == "max", strings)
-    elif argument.type is Type.BIGINT and function in ("sum", "avg"):
-        made = SumInts(site, name, function == "avg", aggregation.distinct)
-    else:
-        made = SumDoubles(site, name, function, aggregation.distinct)
-    return Distinct(site, name, made, argument.type) if aggregation.distinct else made
+class Accumulators:
+    """Makes the accumulators of one GROUP BY; sums of equal arguments are kept once."""
+
+    def __init__(self, site: Site, strings: Strings) -> None:
+        self._site = site
+        self._strings = strings
+        self._sums: dict[tuple[Expression, bool], Sums] = {}
+
+    def make(self, name: str, aggregation: Aggregation) -> Accumulator:
+        function, argument = aggregation.function, aggregation.argument
+        if argument is None:
+            return CountAll()
+        if function in ("min", "max"):
+            return Extreme(self._site, name, argument.type, function == "max", self._strings)
+        distinct = aggregation.distinct
+        made: Accumulator
+        if function == "count":
+            made = Count(self._site, name, distinct)
+        elif distinct:
+            made = OfSums(Sums(self._site, name, sum_kind(argument), distinct), function)
+        else:
+            if (argument, distinct) not in self._sums:
+                self._sums[argument, distinct] = Sums(self._site, name, sum_kind(argument), distinct)
+            made = OfSums(self._sums[argument, distinct], function)
+        return Distinct(self._site, name, made, argument.type) if distinct else made
+
+
+def sum_kind(argument: Expression) -> str:
+    """How wide an accumulator an argument needs."""
+    if argument.type.is_float:
+        return "doubles"
+    narrow = argument.type
+    if isinstance(argument, Call) and argument.function == "cast":
+        narrow = argument.arguments[0].type
+    return "small" if narrow in INTEGERS and narrow is not Type.BIGINT else "ints"

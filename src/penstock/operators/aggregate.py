@@ -10,14 +10,20 @@ Cost       O(events) per aggregate; a window is never scanned again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, Ints, Mask, concat, same
+from penstock.data.batch import Array, Batch, Column, Ints, Mask, concat, gather, same
 from penstock.data.clock import FOREVER
+from penstock.data.types import Type
 from penstock.kernels import groups as kernels
-from penstock.operators.accumulators import Step, accumulator
+from penstock.kernels.sets import NEVER
+from penstock.operators.accumulators import Accumulators, Both, Step
 from penstock.operators.contract import Site, empty, in_order
+from penstock.plan.expressions import Aggregation
+from penstock.plan.functions import cast
 from penstock.plan.nodes import Aggregate
 from penstock.plan.pattern import Pattern
 from penstock.state import words
@@ -39,13 +45,13 @@ class Grouping:
         evaluator, arena, name = site.evaluator, site.arena, site.name
         self._key_types = [k.expression.type for k in node.keys]
         self._keys = [evaluator.compile(k.expression) for k in node.keys]
-        arguments = [a.argument for a in node.aggregations if a.argument is not None]
+        aggregations = [_in_doubles(a) if a.function == "stddev" else a for a in node.aggregations]
+        arguments = [a.argument for a in aggregations if a.argument is not None]
         distinct = list(dict.fromkeys(arguments))
         self._arguments = [evaluator.compile(a) for a in distinct]
-        self._which = [distinct.index(a.argument) if a.argument is not None else -1 for a in node.aggregations]
-        self._accumulators = [
-            accumulator(site, f"{name}.{i}", a, strings) for i, a in enumerate(node.aggregations)
-        ]
+        self._which = [distinct.index(a.argument) if a.argument is not None else -1 for a in aggregations]
+        makes = Accumulators(site, strings)
+        self._accumulators = [makes.make(f"{name}.{i}", a) for i, a in enumerate(aggregations)]
         self._types = [a.type for a in node.aggregations]
         self._counts = [a.function == "count" for a in node.aggregations]
         self._groups_known = Registry(arena, f"{name}.key", words.width(self._key_types))
@@ -60,9 +66,8 @@ class Grouping:
         )  # fmt: skip
         self._groups = Slab(
             arena, name, size=(np.int64, 0), oldest=(np.int32, -1), newest=(np.int32, -1), root=(np.int32, -1),
-            last_time=(np.int64, 0), last_row=(np.int64, -1), shown=(np.bool_, False), shown_exp=(np.int64, 0),
+            last_time=(np.int64, 0), last_row=(np.int64, -1), shown=(np.int64, NEVER),
         )  # fmt: skip
-        self._shown = Frame(arena, f"{name}.shown", self._types)
         self._begun = bool(self._keys)
 
     @property
@@ -79,18 +84,16 @@ class Grouping:
         if first is not None and events.times[0] == self._since:
             # Something happens in the very first instant: the empty row was never true.
             first = None
-            self._groups["shown"][:] = False
+            self._groups["shown"][:] = NEVER
         rows = self._rows(events)
-        out_time, out_exp, out_gid, out_size, out_before, ev_row = rows
         step = Step(
-            events.slots, events.signs, events.started, self._members["gid"], ev_row, len(out_time),
-            out_size, out_gid, self._roster.capacity, self._groups.capacity,
+            events.slots, events.signs, events.started, self._members["gid"], rows.event, rows.size, rows.was_size,
+            self._roster.capacity, self._groups.capacity,
         )  # fmt: skip
-        values = self._accumulate(step)
-        out = self._changes(out_time, out_exp, out_gid, out_size, out_before, values)
+        out = self._changes(rows, self._accumulate(step))
         if first is not None:
             out = _merge_changes(first, out)
-        self._forget(out_gid)
+        self._forget(rows)
         return out
 
     def _begin(self, now: int) -> Batch:
@@ -98,12 +101,11 @@ class Grouping:
         self._begun = True
         gid = self._groups_known.ids(np.zeros((1, words.width(self._key_types)), np.int64))
         self._groups.fit(self._groups_known.capacity)
-        self._shown.fit(self._groups_known.capacity)
+        self._groups["shown"][gid] = FOREVER
         columns = [
             Column(np.zeros(1, type_.dtype), None if counts else np.zeros(1, np.bool_))
             for type_, counts in zip(self._types, self._counts, strict=True)
         ]
-        self._remember(gid, np.array([FOREVER]), tuple(columns))
         return Batch(np.array([self._since]), np.array([FOREVER]), tuple(columns))
 
     def _enter(self, batch: Batch, now: int) -> Events:
@@ -119,115 +121,100 @@ class Grouping:
                 plus = np.flatnonzero(batch.sign > 0)
                 keys = tuple(k.take(plus) for k in keys)
             m = len(events.started)
-            gids = self._groups_known.ids(words.rows(keys, self._key_types, m))
+            gids, new = self._groups_known.ids_and_new(words.rows(keys, self._key_types, m))
             capacity = self._groups_known.capacity
             self._groups.fit(capacity)
             self._key_frame.fit(capacity)
-            self._shown.fit(capacity)
-            self._key_frame.put(gids, keys)
+            self._key_frame.put(gids[new], gather(keys, new))
             self._members["gid"][events.started] = gids
             return events
         return self._roster.step(batch.with_columns(()), now)
 
-    def _rows(self, events: Events):  # type: ignore[no-untyped-def]
+    def _rows(self, events: Events) -> Rows:
         n = len(events.times)
         groups, members = self._groups, self._members
-        out_time, out_exp = np.empty(n, np.int64), np.empty(n, np.int64)
-        out_gid, out_size = np.empty(n, np.int32), np.empty(n, np.int64)
-        out_before, ev_row = np.empty(n, np.int64), np.empty(n, np.int64)
-        common = (events.times, events.slots, events.signs, members["gid"], self._roster.slab["exp"], FOREVER, groups["size"])
-        tail = (groups["last_time"], groups["last_row"], ev_row, out_time, out_exp, out_gid, out_size, out_before)
+        time, exp, was = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+        gid, event = np.empty(n, np.int32), np.empty(n, np.int64)
+        size, was_size = np.empty(n, np.int64), np.empty(n, np.int64)
+        absent = NEVER if self._keys else FOREVER
+        head = (
+            events.times, events.slots, events.signs, members["gid"], self._roster.slab["exp"], FOREVER, absent,
+            groups["size"],
+        )  # fmt: skip
+        tail = (groups["last_time"], groups["last_row"], groups["shown"], event, time, exp, was, gid, size, was_size)
         if self._fifo:
-            made = kernels.rows_fifo(*common, groups["oldest"], groups["newest"], members["later"], *tail)
+            made = kernels.rows_fifo(*head, groups["oldest"], groups["newest"], members["later"], *tail)
         else:
             made = kernels.rows_any(
-                *common, groups["root"], members["child"], members["sibling"], members["before"], *tail
+                *head, groups["root"], members["child"], members["sibling"], members["before"], *tail
             )
-        return out_time[:made], out_exp[:made], out_gid[:made], out_size[:made], out_before[:made], ev_row
+        return Rows(*(a[:made] for a in (time, exp, was, gid, size, was_size)), event)
 
-    def _accumulate(self, step: Step) -> tuple[Column, ...]:
+    def _accumulate(self, step: Step) -> list[Both]:
         frame = self._roster.frame
-        out = []
-        for which, acc in zip(self._which, self._accumulators, strict=True):
-            if which < 0:
-                out.append(acc.step(step, _NOTHING, None))
-            else:
-                out.append(acc.step(step, frame.values[which], frame.valid[which]))
-        return tuple(out)
+        return [
+            acc.step(step, _NOTHING, None)
+            if which < 0
+            else acc.step(step, frame.values[which], frame.valid[which])
+            for which, acc in zip(self._which, self._accumulators, strict=True)
+        ]
 
-    def _changes(
-        self, time: Ints, exp: Ints, gid: Array, size: Ints, before: Ints, values: tuple[Column, ...]
-    ) -> Batch:
-        """Output rows as changes; remembers what is shown of each group."""
-        n = len(time)
-        present = size > 0 if self._keys else np.ones(n, np.bool_)
-        earlier = before >= 0
-        was = np.where(earlier, present[before], self._groups["shown"][gid])
-        was_exp = np.where(earlier, exp[before], self._groups["shown_exp"][gid])
-        ended = was & (was_exp > time)
-        both = [_Pair(new, old) for new, old in zip(values, self._shown.at(gid), strict=True)]
-        source = np.where(earlier, before, n + np.arange(n))
-        again = np.flatnonzero(ended & present & (was_exp == exp))
-        for pair in both:
+    def _changes(self, rows: Rows, values: Sequence[Both]) -> Batch:
+        """Output rows as changes: rows that say nothing new are not sent."""
+        ended = rows.was > rows.time
+        again = np.flatnonzero(ended & (rows.was == rows.exp) & self._present(rows.size))
+        for value in values:
             if not len(again):
                 break
-            again = again[pair.equal(again, source[again])]
-        plus = Batch(time, exp, (*self._key_frame.at(gid), *values))
+            again = again[same(value.now.take(again), value.was().take(again))]
+        sent = self._present(rows.size)
         if len(again):
             ended[again] = False
-            sent = present.copy()
             sent[again] = False
-        else:
-            sent = present
+        gid = rows.gid
+        plus = Batch(rows.time, rows.exp, (*self._key_frame.at(gid), *(v.now for v in values)))
         if not sent.all():
             plus = plus.take(np.flatnonzero(sent))
-        if self._retracts:
-            rows = np.flatnonzero(ended)
-            columns = (*self._key_frame.at(gid[rows]), *(p.at(source[rows]) for p in both))
-            minus = Batch(time[rows], was_exp[rows], columns, np.full(len(rows), -1, np.int8))
-            plus = _merge_changes(minus, plus)
-        self._remember_last(gid, exp, present, values)
-        return plus
+        if not self._retracts:
+            return plus
+        old = np.flatnonzero(ended)
+        columns = (*self._key_frame.at(gid[old]), *(v.was().take(old) for v in values))
+        minus = Batch(rows.time[old], rows.was[old], columns, np.full(len(old), -1, np.int8))
+        return _merge_changes(minus, plus)
 
-    def _remember_last(self, gid: Array, exp: Ints, present: Array, values: tuple[Column, ...]) -> None:
-        """The last row of each group stays (NumPy keeps the last of repeated indices)."""
-        self._groups["shown"][gid] = present
-        self._groups["shown_exp"][gid] = exp
-        self._shown.put(gid, values)
+    def _present(self, size: Ints) -> Mask:
+        """Groups with members have a row; without keys there is always one."""
+        return size > 0 if self._keys else np.ones(len(size), np.bool_)
 
-    def _remember(self, gid: Array, exp: Ints, values: tuple[Column, ...]) -> None:
-        self._remember_last(gid, exp, np.ones(len(gid), np.bool_), values)
-
-    def _forget(self, gids: Array) -> None:
+    def _forget(self, rows: Rows) -> None:
         """Empty groups give their numbers back; members that ended free their slots."""
         self._roster.finish()
-        if not self._keys:
-            return
-        gids = np.unique(gids)
-        gone = gids[self._groups["size"][gids] == 0]
-        self._groups["shown"][gone] = False
-        self._groups_known.release(gone)
+        if self._keys:
+            empty_ones = np.unique(rows.gid[rows.size == 0])
+            self._groups_known.release(empty_ones[self._groups["size"][empty_ones] == 0])
+
+
+class Rows(NamedTuple):
+    """Output rows of a step: one per (instant, group)."""
+
+    time: Ints
+    exp: Ints
+    was: Ints
+    """The exp of the group's row before, NEVER if there was none."""
+    gid: Array
+    size: Ints
+    was_size: Ints
+    event: Array
+    """Which output row each event writes."""
 
 
 _NOTHING = np.empty(0, np.int8)
 
 
-class _Pair:
-    """A column of this step's output rows and what was shown before it, addressed as one."""
-
-    def __init__(self, new: Column, old: Column) -> None:
-        self._new = new
-        self._old = old
-        self._both: Column | None = None
-
-    def at(self, rows: Array) -> Column:
-        if self._both is None:
-            self._both = concat([self._new, self._old])
-        return self._both.take(rows)
-
-    def equal(self, rows: Array, source: Array) -> Mask:
-        """Whether new[rows] repeats what stands at `source`."""
-        return same(self._new.take(rows), self.at(source))
+def _in_doubles(aggregation: Aggregation) -> Aggregation:
+    """A deviation is taken of doubles."""
+    assert aggregation.argument is not None
+    return replace(aggregation, argument=cast(aggregation.argument, Type.DOUBLE))
 
 
 def _zeroed(column: Column) -> Column:

@@ -131,8 +131,7 @@ class BagOperation:
         for side, events in zip(self._sides, (left, right), strict=True):
             ended = events.ended
             if len(ended):
-                slab = side.roster.slab
-                by_time = ended[slab["end"][ended] == slab["exp"][ended]]
+                by_time = ended[side.roster.end[ended] == side.exp[ended]]
                 np.subtract.at(self._state["copies"], side.gid[by_time], 1)
                 natural.append(side.gid[ended])
             side.roster.finish()

@@ -30,18 +30,18 @@ class ToStreamOperation:
     def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
         self._types = [f.type for f in schema]
         self._kind = kind
-        self._roster = Roster(site.arena, site.name, self._types, pattern)
+        self._roster = Roster(
+            site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM
+        )
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
-        before = np.zeros(self._roster.capacity, np.bool_)
         events = self._roster.step(batch, now)
         if not len(events.times):
             self._roster.finish()
             return empty(len(self._types))
         times, slots, net = self._net(events)
         if self._kind is StreamKind.RSTREAM:
-            del before
             at, rows = self._whole(events, np.unique(times))
         else:
             wanted = net if self._kind is StreamKind.ISTREAM else -net
@@ -72,7 +72,7 @@ class ToStreamOperation:
 
     def _whole(self, events: Events, instants: Ints) -> tuple[Ints, Array]:
         """All rows alive at each instant of change."""
-        ts, end = self._roster.slab["ts"], self._roster.slab["end"]
+        ts, end = self._roster.slab["ts"], self._roster.end
         slots = np.union1d(self._alive, np.unique(events.slots)).astype(np.int32)
         at, rows = [], []
         for t in instants:

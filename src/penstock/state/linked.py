@@ -30,7 +30,7 @@ class LinkedRoster:
         self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern
     ) -> None:
         self._arena = arena
-        self.roster = Roster(arena, name, types, pattern)
+        self.roster = Roster(arena, name, types, pattern, with_ts=True)
         self.indexes = [Index(arena, f"{name}.key{k}", doubly=True) for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
@@ -49,7 +49,7 @@ class LinkedRoster:
 
     @property
     def end(self) -> Ints:
-        return self.roster.slab["end"]
+        return self.roster.end
 
     @property
     def fresh(self) -> Mask:

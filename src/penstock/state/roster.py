@@ -13,7 +13,7 @@ starts, a slot ends) in time order, ends first; `finish` frees what has ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +47,19 @@ class Events(NamedTuple):
 class Roster:
     """Rows alive on one edge. `types` are the payload columns to keep (may be none)."""
 
-    def __init__(self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern) -> None:
+    def __init__(
+        self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern, *, with_ts: bool = False
+    ) -> None:
         self.pattern = pattern
         self._pool = Pool(arena, name, types)
         self.frame = self._pool.frame
-        self.slab = Slab(arena, name, ts=(np.int64, 0), exp=(np.int64, 0), end=(np.int64, 0))
+        fields: dict[str, tuple[Any, Any]] = {"exp": (np.int64, 0)}
+        if with_ts:
+            fields["ts"] = (np.int64, 0)
+        if pattern is Pattern.STRICT:
+            fields["end"] = (np.int64, 0)
+        self._with_ts = with_ts
+        self.slab = Slab(arena, name, **fields)
         self._arena = arena
         self._name = name
         self._ended: Slots = NO_SLOTS
@@ -73,6 +81,11 @@ class Roster:
     def capacity(self) -> int:
         """Every slot is below this."""
         return self._pool.capacity
+
+    @property
+    def end(self) -> Ints:
+        """When each row ends as far as is known: as announced, unless it was taken back."""
+        return self.slab["end"] if self.pattern is Pattern.STRICT else self.slab["exp"]
 
     def step(self, batch: Batch, now: int) -> Events:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
@@ -166,9 +179,11 @@ class Roster:
             if self.pattern is Pattern.STRICT:
                 self._unders.fit(capacity)
         slab = self.slab
-        slab["ts"][slots] = batch.ts
         slab["exp"][slots] = batch.exp
-        slab["end"][slots] = batch.exp
+        if self._with_ts:
+            slab["ts"][slots] = batch.ts
+        if self.pattern is Pattern.STRICT:
+            slab["end"][slots] = batch.exp
         return slots
 
     def _match(self, batch: Batch, slots: Slots) -> None:
@@ -184,7 +199,7 @@ class Roster:
         calendar = self._calendar
         done = retract_kernels.match(
             batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"],
-            self.slab["end"], calendar.head, calendar.forth, calendar.back, calendar.registers,
+            self.end, calendar.head, calendar.forth, calendar.back, calendar.registers,
         )  # fmt: skip
         if done < n:
             raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
@@ -195,7 +210,7 @@ class Roster:
             # All copies of such a row end together, so its stack is simply emptied.
             self._stacks["top"][self._unders["gid"][natural]] = -1
         ended: Slots = np.concatenate([retracted, natural]) if len(natural) else retracted
-        end_times = self.slab["end"][ended] if len(ended) else at
+        end_times = self.end[ended] if len(ended) else at
         order = event_kernels.time_order(end_times)
         if order is not None:
             ended, end_times = ended[order], end_times[order]

@@ -29,7 +29,7 @@ class View:
         self._key = key
         self._chunks: list[Batch] = []
         self._rows = 0
-        self._limit = 4096
+        self._limit = 1 << 16
 
     def add(self, batch: Batch, now: int) -> None:
         """Take changes whose columns are gathered for good."""
@@ -42,7 +42,7 @@ class View:
         live = self.at(now)
         self._chunks = [live]
         self._rows = len(live)
-        self._limit = max(4096, 2 * self._rows)
+        self._limit = max(1 << 16, 4 * self._rows)
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
