@@ -16,56 +16,62 @@ from penstock.kernels import heap
 from penstock.kernels.jit import kernel
 
 
+SIZE, OLDEST, NEWEST, ROOT, TIME, ROW, SHOWN = 0, 1, 2, 3, 4, 5, 6
+BLANK = np.array([0, -1, -1, -1, 0, -1, np.iinfo(np.int64).min], np.int64)
+"""State of a group without members: its size, first and last member, heap, last output row and its instant,
+and the exp of the row that is shown."""
+
+
 @kernel
 def rows_fifo(  # type: ignore[no-untyped-def]
-    times, slots, signs, gid, exp, forever, absent,
-    size, oldest, newest, later, last_time, last_row, shown,
-    ev_row, out_time, out_exp, out_was, out_gid, out_size, out_was_size,
+    times, slots, signs, gid, exp, later, forever, absent, state, ev_row,
+    out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
     """Output rows when members end in the order they came: the next expiry is the oldest member's.
 
-    shown[g] is the exp of the group's row, or `absent` when the group has none; out_was is what it was
-    before the output row's instant.
+    A group without members shows nothing (`absent` = NEVER) or a row for ever (`absent` = FOREVER). `was`
+    is what the group showed, and held, before the row's instant.
     """
     n = 0
     for i in range(times.shape[0]):
         s = slots[i]
         g = gid[s]
         t = times[i]
-        if signs[i] > 0:
-            if size[g] == 0:
-                oldest[g] = s
-            else:
-                later[newest[g]] = s
-            newest[g] = s
-            size[g] += 1
-        else:
-            oldest[g] = later[s]
-            size[g] -= 1
-        r = last_row[g]
-        if r < 0 or last_time[g] != t:
-            out_was[n] = shown[g]
-            out_was_size[n] = size[g] - signs[i]
-            out_time[n] = t
-            out_gid[n] = g
-            last_row[g] = n
-            last_time[g] = t
+        sign = signs[i]
+        size = state[g, SIZE] + sign
+        state[g, SIZE] = size
+        r = state[g, ROW]
+        if r < 0 or state[g, TIME] != t:
             r = n
             n += 1
+            out_time[r] = t
+            out_was[r] = state[g, SHOWN]
+            out_gid[r] = g
+            out_was_size[r] = size - sign
+            state[g, ROW] = r
+            state[g, TIME] = t
         ev_row[i] = r
-        out_size[r] = size[g]
-        out_exp[r] = exp[oldest[g]] if size[g] > 0 else forever
-        shown[g] = exp[oldest[g]] if size[g] > 0 else absent
+        if sign > 0:
+            if size == 1:
+                state[g, OLDEST] = s
+            else:
+                later[state[g, NEWEST]] = s
+            state[g, NEWEST] = s
+        else:
+            state[g, OLDEST] = later[s]
+        ends = exp[state[g, OLDEST]] if size > 0 else forever
+        out_exp[r] = ends
+        out_size[r] = size
+        state[g, SHOWN] = ends if size > 0 else absent
     for r in range(n):
-        last_row[out_gid[r]] = -1
+        state[out_gid[r], ROW] = -1
     return n
 
 
 @kernel
 def rows_any(  # type: ignore[no-untyped-def]
-    times, slots, signs, gid, exp, forever, absent,
-    size, root, child, sibling, before, last_time, last_row, shown,
-    ev_row, out_time, out_exp, out_was, out_gid, out_size, out_was_size,
+    times, slots, signs, gid, exp, child, sibling, before, forever, absent, state, ev_row,
+    out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
     """The same when members end in any order: the next expiry is the top of the group's heap."""
     n = 0
@@ -73,28 +79,30 @@ def rows_any(  # type: ignore[no-untyped-def]
         s = slots[i]
         g = gid[s]
         t = times[i]
-        if signs[i] > 0:
-            root[g] = heap.insert(root[g], s, exp, child, sibling, before)
-            size[g] += 1
-        else:
-            root[g] = heap.delete(root[g], s, exp, child, sibling, before)
-            size[g] -= 1
-        r = last_row[g]
-        if r < 0 or last_time[g] != t:
-            out_was[n] = shown[g]
-            out_was_size[n] = size[g] - signs[i]
-            out_time[n] = t
-            out_gid[n] = g
-            last_row[g] = n
-            last_time[g] = t
+        sign = signs[i]
+        size = state[g, SIZE] + sign
+        state[g, SIZE] = size
+        r = state[g, ROW]
+        if r < 0 or state[g, TIME] != t:
             r = n
             n += 1
+            out_time[r] = t
+            out_was[r] = state[g, SHOWN]
+            out_gid[r] = g
+            out_was_size[r] = size - sign
+            state[g, ROW] = r
+            state[g, TIME] = t
         ev_row[i] = r
-        out_size[r] = size[g]
-        out_exp[r] = exp[root[g]] if size[g] > 0 else forever
-        shown[g] = exp[root[g]] if size[g] > 0 else absent
+        if sign > 0:
+            state[g, ROOT] = heap.insert(state[g, ROOT], s, exp, child, sibling, before)
+        else:
+            state[g, ROOT] = heap.delete(state[g, ROOT], s, exp, child, sibling, before)
+        ends = exp[state[g, ROOT]] if size > 0 else forever
+        out_exp[r] = ends
+        out_size[r] = size
+        state[g, SHOWN] = ends if size > 0 else absent
     for r in range(n):
-        last_row[out_gid[r]] = -1
+        state[out_gid[r], ROW] = -1
     return n
 
 
@@ -222,6 +230,15 @@ def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out
         out[r, HIGH] = total[g, HIGH]
         out[r, LOW] = total[g, LOW]
         out_odd[r] = oddity(g, odd)
+
+
+@kernel
+def oddities(odd):  # type: ignore[no-untyped-def]
+    """`oddity` of every row."""
+    out = np.empty(odd.shape[0], np.int8)
+    for g in range(odd.shape[0]):
+        out[g] = oddity(g, odd)
+    return out
 
 
 @kernel

@@ -55,12 +55,19 @@ class Both(NamedTuple):
 class Accumulator(Protocol):
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both: ...
 
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        """What the aggregate is for these groups, which have `size` members each."""
+        ...
+
 
 class CountAll:
     """COUNT(*): the group's size."""
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         return Both(Column(step.size), lambda: Column(step.was_size))
+
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        return Column(size)
 
 
 class Count:
@@ -76,6 +83,14 @@ class Count:
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         now, was = self.counts(step, valid)
         return Both(Column(now), lambda: Column(was))
+
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        return Column(self.count(gids, size))
+
+    def count(self, gids: Array, size: Ints) -> Ints:
+        _cover(self._groups, gids)
+        counted: Ints = self._groups["count"][gids]
+        return counted if self._distinct else size - counted
 
     def counts(self, step: Step, valid: Mask | None) -> tuple[Ints, Ints]:
         if valid is None:
@@ -118,6 +133,17 @@ class Sums:
         run(step.slots, step.signs, step.gid, step.row, values, self._groups["total"], was, out)
         self._sums = (out, was, _NO_ODD, _NO_ODD)
 
+    def load(self, gids: Array, size: Ints, values: Array) -> None:
+        """What the groups hold, as if a step had just given it."""
+        self._seen = None
+        _cover(self._groups, gids)
+        _cover(self._squares, gids)
+        counts = self._count.count(gids, size)
+        self._counts = (counts, counts)
+        sums = self._groups["total"][gids]
+        odd = kernels.oddities(self._groups["odd"][gids]) if self._kind == "doubles" else _NO_ODD
+        self._sums = (sums, sums, odd, odd)
+
     def total(self, which: int) -> Column:
         """SUM now (0) or before (1)."""
         sums, counts = self._sums[which], self._counts[which]
@@ -147,15 +173,22 @@ class Sums:
         sums, counts = self._sums, self._counts
 
         def of(which: int) -> Column:
-            out = np.empty(step.rows, np.float64)
-            kernels.deviation(sums[which], squares[which], sums[2 + which], counts[which], out)
-            return Column(out, _mask(counts[which] > 1))
+            return _deviation(sums[which], squares[which], sums[2 + which], counts[which])
 
         return of(0), lambda: of(1)
+
+    def deviation_at(self, gids: Array) -> Column:
+        return _deviation(self._sums[0], self._squares["total"][gids], self._sums[2], self._counts[0])
 
 
 _NO_ODD = np.empty(0, np.int8)
 _ODD = np.array([0.0, np.inf, -np.inf, np.nan])
+
+
+def _deviation(sums: Array, squares: Array, odd: Array, counts: Ints) -> Column:
+    out = np.empty(len(counts), np.float64)
+    kernels.deviation(sums, squares, odd, counts, out)
+    return Column(out, _mask(counts > 1))
 
 
 def _pairs(groups: Slab, step: Step, values: Array, *, squared: bool) -> tuple[Array, Array, Array, Array]:
@@ -189,6 +222,12 @@ class OfSums:
         value = sums.total if self._function == "sum" else sums.mean
         return Both(value(0), lambda: value(1))
 
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        self._sums.load(gids, size, values)
+        if self._function == "stddev":
+            return self._sums.deviation_at(gids)
+        return self._sums.total(0) if self._function == "sum" else self._sums.mean(0)
+
 
 class Extreme:
     """MIN and MAX: the top of a heap per group."""
@@ -213,7 +252,11 @@ class Extreme:
             step.slots, step.signs, step.gid, step.row, self._keys(values), mask, self._groups["root"],
             links["child"], links["sibling"], links["before"], was, top,
         )  # fmt: skip
-        return Both(Column(values[top], _mask(top >= 0)), lambda: Column(values[was], _mask(was >= 0)))
+        return Both(_picked(values, top), lambda: _picked(values, was))
+
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        _cover(self._groups, gids)
+        return _picked(values, self._groups["root"][gids])
 
     def _keys(self, values: Array) -> Array:
         """Numbers in the order of the values; all of them anew, since strings are ranked afresh."""
@@ -260,6 +303,22 @@ class Distinct:
         out = self._inner.step(inner, values, mask)
         self._values.release(seen[self._copies["copies"][seen] == 0])
         return out
+
+    def at(self, gids: Array, size: Ints, values: Array) -> Column:
+        return self._inner.at(gids, size, values)
+
+
+def _cover(slab: Slab, gids: Array) -> None:
+    """Room for groups that no step has touched yet."""
+    slab.fit(int(gids.max(initial=0)) + 1)
+
+
+def _picked(values: Array, slots: Array) -> Column:
+    """values[slots], NULL for slot -1."""
+    there = slots >= 0
+    if not there.any():
+        return Column(np.zeros(len(slots), values.dtype), there)
+    return Column(values[slots], _mask(there))
 
 
 def _mask(valid: Mask) -> Mask | None:

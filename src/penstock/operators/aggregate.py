@@ -60,14 +60,10 @@ class Grouping:
         kept = [a.type for a in distinct] + (self._key_types if pattern is Pattern.STRICT else [])
         self._roster = Roster(arena, f"{name}.members", kept, pattern)
         self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
-        self._members = Slab(
-            arena, f"{name}.member", gid=(np.int32, 0), later=(np.int32, -1),
-            child=(np.int32, -1), sibling=(np.int32, -1), before=(np.int32, -1),
-        )  # fmt: skip
-        self._groups = Slab(
-            arena, name, size=(np.int64, 0), oldest=(np.int32, -1), newest=(np.int32, -1), root=(np.int32, -1),
-            last_time=(np.int64, 0), last_row=(np.int64, -1), shown=(np.int64, NEVER),
-        )  # fmt: skip
+        links = ("later",) if self._fifo else ("child", "sibling", "before")
+        link = (np.int32, -1)
+        self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(links, link))
+        self._groups = Slab(arena, name, group=(np.int64, kernels.BLANK))
         self._begun = bool(self._keys)
 
     @property
@@ -84,7 +80,7 @@ class Grouping:
         if first is not None and events.times[0] == self._since:
             # Something happens in the very first instant: the empty row was never true.
             first = None
-            self._groups["shown"][:] = NEVER
+            self._groups["group"][:, kernels.SHOWN] = NEVER
         rows = self._rows(events)
         step = Step(
             events.slots, events.signs, events.started, self._members["gid"], rows.event, rows.size, rows.was_size,
@@ -101,7 +97,7 @@ class Grouping:
         self._begun = True
         gid = self._groups_known.ids(np.zeros((1, words.width(self._key_types)), np.int64))
         self._groups.fit(self._groups_known.capacity)
-        self._groups["shown"][gid] = FOREVER
+        self._groups["group"][gid, kernels.SHOWN] = FOREVER
         columns = [
             Column(np.zeros(1, type_.dtype), None if counts else np.zeros(1, np.bool_))
             for type_, counts in zip(self._types, self._counts, strict=True)
@@ -132,22 +128,17 @@ class Grouping:
 
     def _rows(self, events: Events) -> Rows:
         n = len(events.times)
-        groups, members = self._groups, self._members
+        members = self._members
+        event, gid = np.empty(n, np.int32), np.empty(n, np.int32)
         time, exp, was = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-        gid, event = np.empty(n, np.int32), np.empty(n, np.int64)
         size, was_size = np.empty(n, np.int64), np.empty(n, np.int64)
         absent = NEVER if self._keys else FOREVER
-        head = (
-            events.times, events.slots, events.signs, members["gid"], self._roster.slab["exp"], FOREVER, absent,
-            groups["size"],
-        )  # fmt: skip
-        tail = (groups["last_time"], groups["last_row"], groups["shown"], event, time, exp, was, gid, size, was_size)
+        head = (events.times, events.slots, events.signs, members["gid"], self._roster.slab["exp"])
+        tail = (FOREVER, absent, self._groups["group"], event, time, exp, was, gid, size, was_size)
         if self._fifo:
-            made = kernels.rows_fifo(*head, groups["oldest"], groups["newest"], members["later"], *tail)
+            made = kernels.rows_fifo(*head, members["later"], *tail)
         else:
-            made = kernels.rows_any(
-                *head, groups["root"], members["child"], members["sibling"], members["before"], *tail
-            )
+            made = kernels.rows_any(*head, members["child"], members["sibling"], members["before"], *tail)
         return Rows(*(a[:made] for a in (time, exp, was, gid, size, was_size)), event)
 
     def _accumulate(self, step: Step) -> list[Both]:
@@ -190,8 +181,23 @@ class Grouping:
         """Empty groups give their numbers back; members that ended free their slots."""
         self._roster.finish()
         if self._keys:
-            empty_ones = np.unique(rows.gid[rows.size == 0])
-            self._groups_known.release(empty_ones[self._groups["size"][empty_ones] == 0])
+            emptied = np.unique(rows.gid[rows.size == 0]).astype(np.int32)
+            gone = emptied[self._groups["group"][emptied, kernels.SIZE] == 0]
+            self._groups_known.release(gone)
+
+    def current(self, now: int) -> Batch:
+        """The answer itself: one row per group, from what the groups hold."""
+        groups = self._groups["group"]
+        gids = np.flatnonzero(groups[:, kernels.SHOWN] > now).astype(np.int32)
+        frame = self._roster.frame
+        values = tuple(
+            acc.at(gids, groups[gids, kernels.SIZE], _NOTHING)
+            if which < 0
+            else acc.at(gids, groups[gids, kernels.SIZE], frame.values[which])
+            for which, acc in zip(self._which, self._accumulators, strict=True)
+        )
+        exp = groups[gids, kernels.SHOWN]
+        return Batch(np.full(len(gids), now), exp, (*self._key_frame.at(gids), *values))
 
 
 class Rows(NamedTuple):

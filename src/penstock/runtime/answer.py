@@ -11,6 +11,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
+from penstock.runtime.build import Pipeline
 from penstock.runtime.border import write_column, write_time
 from penstock.state import words
 from penstock.state.arena import Arena
@@ -31,7 +32,9 @@ class Answer:
         self._types = [f.type for f in self._fields]
         self._strict = root.judged.pattern is Pattern.STRICT
         self.kept = keep or root.judged.pattern is not Pattern.MONOTONIC
-        self._view = View(self._types, root.key if root.group is not None else None)
+        self._in_groups = root.group is not None and not self._strict
+        """The groups themselves hold the answer: no view is kept."""
+        self._view = View(self._types)
         self._arena = Arena()
         self._latest: Latest | None = None
         if root.group is not None and not self._strict and not root.faithful:
@@ -69,7 +72,7 @@ class Answer:
             _ = column.values
         self.matched += n
         self._pending.append(self._arrow(batch))
-        if self.kept:
+        if self.kept and not self._in_groups:
             self._view.add(batch, now)
 
     def _netted(self, batch: Batch) -> Batch:
@@ -118,9 +121,10 @@ class Answer:
         batches, self._pending = self._pending, []
         return pa.Table.from_batches(batches, schema=self._schema)
 
-    def snapshot(self, now: int) -> pa.Table:
+    def snapshot(self, now: int, pipeline: Pipeline) -> pa.Table:
         """The answer at the clock."""
-        live = self._view.at(now)
+        grouped = pipeline.current(now) if self._in_groups else None
+        live = self._view.at(now) if grouped is None else grouped
         names = self._schema.names[3 : 3 + self._root.visible]
         if not len(live):
             return pa.schema([self._schema.field(3 + i) for i in range(self._root.visible)]).empty_table()

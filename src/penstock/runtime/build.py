@@ -59,6 +59,19 @@ class Pipeline:
             made.append(operator.step(batches, now))
         return made[-1]
 
+    def current(self, now: int) -> Batch | None:
+        """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
+        for at in range(len(self.stages) - 1, -1, -1):
+            operator = self.stages[at][0]
+            if isinstance(operator, Grouping):
+                batch = operator.current(now)
+                for above, _ in self.stages[at + 1 :]:
+                    batch = above.step([batch], now)
+                return batch
+            if not isinstance(operator, Projection):
+                return None
+        return None
+
     @property
     def streams(self) -> set[str]:
         return {name for kind, name in self.sources if kind == "stream"}

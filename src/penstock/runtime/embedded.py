@@ -204,7 +204,7 @@ class Engine:
         """The answer at the clock, also before the first step."""
         self.check(standing)
         if standing.begun:
-            return standing.answer.snapshot(self.clock)
+            return standing.answer.snapshot(self.clock, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
         pipeline = build(standing.root, self._evaluator, self.strings, standing.since)
@@ -216,7 +216,7 @@ class Engine:
             else:
                 feeds[kind, name] = self.tables[name].initial(standing.since)
         answer.take(pipeline.step(feeds, standing.since), standing.since)
-        return answer.snapshot(standing.since)
+        return answer.snapshot(standing.since, pipeline)
 
     def check(self, standing: Standing) -> None:
         if standing.failed is not None:

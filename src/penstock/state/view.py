@@ -5,7 +5,8 @@ when they have become the majority, so that upkeep is O(1) a change.
 
 WEAKEST, WEAK   a row is there until its exp
 STRICT          '-' takes away one equal row with the same exp
-by key          a newer row with the same key replaces the older
+
+(The answer of a GROUP BY that replaces its rows is held by its groups.)
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from penstock.state.registry import Registry
 
 
 class View:
-    """`types` are all columns of a change, `key` those that replace rows (None: nothing does)."""
+    """`types` are all columns of a change."""
 
-    def __init__(self, types: Sequence[Type], key: tuple[int, ...] | None) -> None:
+    def __init__(self, types: Sequence[Type]) -> None:
         self._types = list(types)
-        self._key = key
         self._chunks: list[Batch] = []
         self._rows = 0
         self._limit = 1 << 16
@@ -46,8 +46,6 @@ class View:
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
-        if self._key is not None:
-            return self._by_key(now)
         kept = []
         for chunk in self._chunks:
             alive = chunk.exp > now
@@ -62,33 +60,11 @@ class View:
         """Positions of '+' rows that no '-' took away."""
         n = len(batch)
         assert batch.sign is not None
-        ids = self._ids(batch.columns, self._types, n, batch.exp)
+        table = np.column_stack([words.rows(batch.columns, self._types, n), batch.exp])
+        ids = Registry(Arena(), "view", table.shape[1]).ids(table)
         net = np.bincount(ids, weights=batch.sign, minlength=1).astype(np.int64)
         rows = np.flatnonzero(batch.sign > 0)
         return rows[words.copies(ids[rows]) < net[ids[rows]]]
-
-    def _by_key(self, now: int) -> Batch:
-        whole = _whole(self._chunks, len(self._types))
-        n = len(whole)
-        if n == 0:
-            return whole
-        assert self._key is not None
-        columns = [whole.columns[k] for k in self._key]
-        ids = self._ids(columns, [self._types[k] for k in self._key], n, None)
-        last = np.full(int(ids.max()) + 1, -1, np.int64)
-        last[ids] = np.arange(n)
-        rows = np.sort(last[last >= 0])
-        alive = whole.exp[rows] > now
-        if whole.sign is not None:
-            alive &= whole.sign[rows] > 0
-        live = whole.take(rows[alive])
-        return Batch(live.ts, live.exp, live.columns)
-
-    def _ids(self, columns: Sequence[Column], types: Sequence[Type], n: int, exp: Array | None) -> Array:
-        table = words.rows(columns, types, n)
-        if exp is not None:
-            table = np.column_stack([table, exp])
-        return Registry(Arena(), "view", table.shape[1]).ids(table)
 
     @property
     def size_bytes(self) -> int:
