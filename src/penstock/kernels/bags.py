@@ -17,7 +17,7 @@ NEVER = np.iinfo(np.int64).min
 
 
 @kernel
-def hang(s, g, exp, last, up, down):  # type: ignore[no-untyped-def]
+def hang(s, g, exp, last, up, down):
     """Insert a copy into its value's list; among equals the newest is last."""
     at = last[g]
     above = -1
@@ -35,7 +35,7 @@ def hang(s, g, exp, last, up, down):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def unhang(s, g, last, up, down):  # type: ignore[no-untyped-def]
+def unhang(s, g, last, up, down):
     """Take a copy out of its value's list."""
     if down[s] >= 0:
         up[down[s]] = up[s]
@@ -46,13 +46,13 @@ def unhang(s, g, last, up, down):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def is_only(s, exp, up, down):  # type: ignore[no-untyped-def]
+def is_only(s, exp, up, down):
     """Whether no other copy of the value ends with this one."""
     return (up[s] < 0 or exp[up[s]] != exp[s]) and (down[s] < 0 or exp[down[s]] != exp[s])
 
 
 @kernel
-def take_back(g, t, state, out, n):  # type: ignore[no-untyped-def]
+def take_back(g, t, state, out, n):
     """Send '-' for a value's row."""
     out[n, 0] = t
     out[n, 1] = state[g, sets.SHOWN]
@@ -63,7 +63,7 @@ def take_back(g, t, state, out, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def set_step(  # type: ignore[no-untyped-def]
+def set_step(
     mode, times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down,
     r_gid, r_exp, r_last, r_up, r_down,
@@ -112,7 +112,7 @@ def set_step(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def except_all(  # type: ignore[no-untyped-def]
+def except_all(
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, r_gid,
     lefts, rights, lowest, shown, on, plus, stamp, touched,
@@ -205,13 +205,13 @@ def except_all(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def down_is_on(s, down, on):  # type: ignore[no-untyped-def]
+def down_is_on(s, down, on):
     """Whether a copy landed inside the shown part: the copy below it is shown."""
     return down[s] >= 0 and on[down[s]]
 
 
 @kernel
-def intersect_all(  # type: ignore[no-untyped-def]
+def intersect_all(
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, l_mate,
     r_gid, r_exp, r_last, r_up, r_down, r_mate,

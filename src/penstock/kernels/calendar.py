@@ -12,7 +12,7 @@ SHIFT, DRAINED, COUNT = 0, 1, 2
 
 
 @kernel
-def put(slot, time, head, forth, back, when, registers):  # type: ignore[no-untyped-def]
+def put(slot, time, head, forth, back, when, registers):
     """Schedule one slot; what is already due is drained next."""
     when[slot] = time
     if time <= registers[1]:
@@ -28,7 +28,7 @@ def put(slot, time, head, forth, back, when, registers):  # type: ignore[no-unty
 
 
 @kernel
-def cancel(slot, head, forth, back, registers):  # type: ignore[no-untyped-def]
+def cancel(slot, head, forth, back, registers):
     """Unschedule one slot (it must be scheduled)."""
     before, after = back[slot], forth[slot]
     if before < -1:
@@ -42,7 +42,7 @@ def cancel(slot, head, forth, back, registers):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_many(slots, times, forever, head, forth, back, when, registers):  # type: ignore[no-untyped-def]
+def put_many(slots, times, forever, head, forth, back, when, registers):
     """Schedule slots, except those that never end."""
     for i in range(slots.shape[0]):
         if times[i] < forever:
@@ -52,7 +52,7 @@ def put_many(slots, times, forever, head, forth, back, when, registers):  # type
 
 
 @kernel
-def drain(now, out, head, forth, back, when, registers):  # type: ignore[no-untyped-def]
+def drain(now, out, head, forth, back, when, registers):
     """Unschedule everything due by `now` into `out` (unordered); returns how many."""
     n = 0
     if registers[2] == 0:
@@ -79,7 +79,7 @@ def drain(now, out, head, forth, back, when, registers):  # type: ignore[no-unty
 
 
 @kernel
-def rebuild(size, head, forth, back, when, registers):  # type: ignore[no-untyped-def]
+def rebuild(size, head, forth, back, when, registers):
     """Link all scheduled slots (back != -1) below `size` anew after `shift` or the table changed."""
     for slot in range(size):
         if back[slot] != -1:

@@ -1,7 +1,7 @@
-"""Hash chains over slots: the index of a SteM (newest first), its probes, and the two-way join.
+"""Hash chains over slots: the index of a SteM (newest first), its probes, and the walk of a join.
 
-A chain is `head[bucket] → chain[slot] → …`; a slot below `tail` has expired and, in a FIFO SteM, so has
-everything behind it.
+A chain is `head[bucket] → chain[slot] → …`. In the SteMs of FIFO edges a slot below TAIL has expired and so
+has everything behind it; see `state.stems` for how the arrays are shared.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from penstock.kernels.hashing import mix
 from penstock.kernels.jit import kernel
 
 
+USED, TAIL, ROOM, BASE = 0, 1, 2, 3
+OWNER, LINKS, HEADS, MASK = 0, 1, 2, 3
+
+
 @kernel
-def link(key, first, last, head, chain):  # type: ignore[no-untyped-def]
-    """Add slots [first, last) of a SteM to its chains."""
-    mask = np.uint64(head.shape[0] - 1)
+def link(key, head, chain, index, first, last):  # type: ignore[no-untyped-def]
+    """Add slots [first, last) of an edge to one of its indexes."""
+    at = index[LINKS]
     for s in range(first, last):
-        b = mix(key[s]) & mask
-        chain[s] = head[b]
+        b = index[HEADS] + np.int64(mix(key[at + s]) & np.uint64(index[MASK]))
+        chain[at + s] = head[b]
         head[b] = s
 
 
@@ -69,7 +73,7 @@ def relink_slots(key, head, chain, back):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def probe(keys, times, begin, key, head, chain, tail, ts, end, fifo, tie, out_row, out_slot):  # type: ignore[no-untyped-def]
+def probe(keys, times, begin, key, head, chain, ts, end, tie, out_row, out_slot):  # type: ignore[no-untyped-def]
     """Partners alive at `times[i]` that came before the probing row.
 
     A partner with the same ts counts if `tie` (its alias is smaller). Stops before the first row whose
@@ -83,11 +87,8 @@ def probe(keys, times, begin, key, head, chain, tail, ts, end, fifo, tie, out_ro
         t = times[i]
         mark = n
         s = head[mix(k) & mask]
-        while s >= tail:
-            if end[s] <= t:
-                if fifo:
-                    break
-            elif key[s] == k and (ts[s] < t or (tie and ts[s] == t)):
+        while s >= 0:
+            if key[s] == k and end[s] > t and (ts[s] < t or (tie and ts[s] == t)):
                 if n == room:
                     return i, mark
                 out_row[n] = i
@@ -124,69 +125,75 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
 
 
 @kernel
-def join2(  # type: ignore[no-untyped-def]
-    i, i_end, j, j_end,
-    l_ts, l_exp, l_key, l_head, l_chain, l_tail,
-    r_ts, r_exp, r_key, r_head, r_chain, r_tail,
-    base_l, base_r, out_ts, out_exp, out_l, out_r,
+def walk(  # type: ignore[no-untyped-def]
+    begin, times, sides, slots, edges, indexes, first_index, order, exp, key, head, chain, stats,
+    out_ts, out_exp, out_slot,
 ):  # fmt: skip
-    """Join rows i..i_end of the left SteM with rows j..j_end of the right, event at a time.
+    """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
-    Each row, in (ts, side) order, first probes the other side and then enters its own chains: every
-    result is made once, by its last arrival, in time order. ts arrays cover the new rows only (from
-    `base_l`, `base_r`). Returns (i, j, results); stops before a row whose results do not fit.
+    Rows come in (time, side) order, so every result is made once, by its last arrival, in time order.
+    order[i, h] = (edge to visit, its index, edge that gives the key, its index) for hop h of rows of edge i.
+    stats[i, h] counts (probes, partners met). Stops before a row whose results do not fit; returns (rows
+    done, results).
     """
-    l_mask = np.uint64(l_head.shape[0] - 1)
-    r_mask = np.uint64(r_head.shape[0] - 1)
-    room = out_l.shape[0]
     n = 0
-    while i < i_end or j < j_end:
-        if j >= j_end or (i < i_end and l_ts[i - base_l] <= r_ts[j - base_r]):
-            k = l_key[i]
-            t = l_ts[i - base_l]
-            e = l_exp[i]
-            mark = n
-            h = mix(k)
-            s = r_head[h & r_mask]
-            while s >= r_tail:
-                x = r_exp[s]
-                if x <= t:
+    room = out_ts.shape[0]
+    hops = order.shape[1]
+    at = np.empty(hops + 1, np.int64)  # by edge: the row of the partial result
+    cursor = np.empty(hops, np.int64)  # by hop: the next candidate
+    wanted = np.empty(hops, np.int64)  # by hop: the key sought
+    for e in range(begin, times.shape[0]):
+        i = sides[e]
+        t = times[e]
+        mark = n
+        at[i] = slots[e]
+        h = 0
+        down = True
+        while h >= 0:
+            target = order[i, h, 0]
+            index = order[i, h, 1]
+            links = indexes[index, LINKS]
+            if down:
+                k = key[indexes[order[i, h, 3], LINKS] + at[order[i, h, 2]]]
+                wanted[h] = k
+                s = np.int64(head[indexes[index, HEADS] + np.int64(mix(k) & np.uint64(indexes[index, MASK]))])
+                stats[i, h, 0] += 1
+            else:
+                k = wanted[h]
+                s = cursor[h]
+            base = edges[target, BASE]
+            tail = edges[target, TAIL]
+            while s >= tail:
+                if exp[base + s] <= t:
+                    s = -1
                     break
-                if r_key[s] == k:
-                    if n == room:
-                        return i, j, mark
-                    out_ts[n] = t
-                    out_exp[n] = min(e, x)
-                    out_l[n] = i
-                    out_r[n] = s
-                    n += 1
-                s = r_chain[s]
-            b = h & l_mask
-            l_chain[i] = l_head[b]
-            l_head[b] = i
-            i += 1
-        else:
-            k = r_key[j]
-            t = r_ts[j - base_r]
-            e = r_exp[j]
-            mark = n
-            h = mix(k)
-            s = l_head[h & l_mask]
-            while s >= l_tail:
-                x = l_exp[s]
-                if x <= t:
+                if key[links + s] == k:
                     break
-                if l_key[s] == k:
-                    if n == room:
-                        return i, j, mark
-                    out_ts[n] = t
-                    out_exp[n] = min(e, x)
-                    out_l[n] = s
-                    out_r[n] = j
-                    n += 1
-                s = l_chain[s]
-            b = h & r_mask
-            r_chain[j] = r_head[b]
-            r_head[b] = j
-            j += 1
-    return i, j, n
+                s = np.int64(chain[links + s])
+            if s < tail:
+                h -= 1
+                down = False
+                continue
+            stats[i, h, 1] += 1
+            at[target] = s
+            cursor[h] = chain[links + s]
+            if h + 1 < hops:
+                h += 1
+                down = True
+                continue
+            if n == room:
+                return e, mark
+            ends = exp[edges[0, BASE] + at[0]]
+            for j in range(hops + 1):
+                out_slot[j, n] = at[j]
+                ends = min(ends, exp[edges[j, BASE] + at[j]])
+            out_ts[n] = t
+            out_exp[n] = ends
+            n += 1
+            down = False
+        for index in range(first_index[i], first_index[i + 1]):
+            links = indexes[index, LINKS]
+            b = indexes[index, HEADS] + np.int64(mix(key[links + slots[e]]) & np.uint64(indexes[index, MASK]))
+            chain[links + slots[e]] = head[b]
+            head[b] = slots[e]
+    return times.shape[0], n

@@ -6,12 +6,15 @@ Also the small orderings every operator needs.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.kernels.jit import kernel
 
+Times = NDArray[np.int64]
+
 
 @kernel
-def fifo(starts, slots, queue, registers, exp, now, times, out, signs):  # type: ignore[no-untyped-def]
+def fifo(starts, slots, queue, registers, exp, now, times, out, signs):
     """Arrivals join the queue; what is due leaves from its front. Both in time order by nature.
 
     `queue` is circular; registers: 0 = front, 1 = length.
@@ -51,7 +54,7 @@ def fifo(starts, slots, queue, registers, exp, now, times, out, signs):  # type:
 
 
 @kernel
-def merge(starts, slots, end_times, ended, times, out, signs):  # type: ignore[no-untyped-def]
+def merge(starts, slots, end_times, ended, times, out, signs):
     """Merge arrivals with ends (both sorted by time), ends first."""
     i = 0
     j = 0
@@ -71,7 +74,7 @@ def merge(starts, slots, end_times, ended, times, out, signs):  # type: ignore[n
 
 
 @kernel
-def arrivals(times, watermark, delay, late):  # type: ignore[no-untyped-def]
+def arrivals(times, watermark, delay, late):
     """Which rows of a push are late; returns (how many, whether all are in time order, the new watermark)."""
     n = 0
     in_order = True
@@ -86,7 +89,7 @@ def arrivals(times, watermark, delay, late):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def is_sorted(times):  # type: ignore[no-untyped-def]
+def is_sorted(times):
     for i in range(1, times.shape[0]):
         if times[i] < times[i - 1]:
             return False
@@ -94,7 +97,7 @@ def is_sorted(times):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def counting_order(keys, low, counts, out):  # type: ignore[no-untyped-def]
+def counting_order(keys, low, counts, out):
     """Stable order of keys in [low, low + len(counts) - 1): O(n + range)."""
     for i in range(keys.shape[0]):
         counts[keys[i] - low + 1] += 1
@@ -106,7 +109,7 @@ def counting_order(keys, low, counts, out):  # type: ignore[no-untyped-def]
         counts[k] += 1
 
 
-def time_order(times: np.ndarray) -> np.ndarray | None:  # type: ignore[type-arg]
+def time_order(times: Times) -> Times | None:
     """Positions that sort `times` stably, or None if they are sorted already."""
     n = len(times)
     if n < 2 or is_sorted(times):

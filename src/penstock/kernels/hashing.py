@@ -8,7 +8,7 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def mix(word):  # type: ignore[no-untyped-def]
+def mix(word):
     """A bijection of 64-bit words whose low bits depend on every input bit (murmur3's finaliser)."""
     h = np.uint64(word)
     h ^= h >> np.uint64(33)
@@ -20,7 +20,7 @@ def mix(word):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def mix_rows(words, out):  # type: ignore[no-untyped-def]
+def mix_rows(words, out):
     """A 64-bit hash of each row of a table of words, for joins on several attributes."""
     for i in range(words.shape[0]):
         h = np.uint64(0x9E3779B97F4A7C15)

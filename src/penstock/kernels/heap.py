@@ -10,7 +10,7 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def meld(a, b, key, child, sibling, before):  # type: ignore[no-untyped-def]
+def meld(a, b, key, child, sibling, before):
     """Two roots become one; equal keys: the first argument stays on top."""
     if a < 0:
         return b
@@ -28,7 +28,7 @@ def meld(a, b, key, child, sibling, before):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def insert(root, slot, key, child, sibling, before):  # type: ignore[no-untyped-def]
+def insert(root, slot, key, child, sibling, before):
     """The new root after adding one slot."""
     child[slot] = -1
     sibling[slot] = -1
@@ -37,7 +37,7 @@ def insert(root, slot, key, child, sibling, before):  # type: ignore[no-untyped-
 
 
 @kernel
-def merge_children(slot, key, child, sibling, before):  # type: ignore[no-untyped-def]
+def merge_children(slot, key, child, sibling, before):
     """Two-pass merge of a slot's children into one root."""
     at = child[slot]
     pairs = -1
@@ -64,7 +64,7 @@ def merge_children(slot, key, child, sibling, before):  # type: ignore[no-untype
 
 
 @kernel
-def delete(root, slot, key, child, sibling, before):  # type: ignore[no-untyped-def]
+def delete(root, slot, key, child, sibling, before):
     """The new root after taking any one member out."""
     if root == slot:
         top = merge_children(slot, key, child, sibling, before)

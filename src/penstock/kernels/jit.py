@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
@@ -18,17 +18,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """Compile lazily, cache on disk, release the GIL."""
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 def inline(function: F) -> F:
     """A kernel's part that is written into its callers."""
-    compiled: F = numba.njit(cache=True, nogil=True, inline="always")(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, nogil=True, inline="always")(function))
 
 
-class _Notice(event.Listener):  # type: ignore[misc]
+class _Notice(event.Listener):
     """Says once that compiling has begun."""
 
     def __init__(self) -> None:
@@ -37,11 +35,10 @@ class _Notice(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         if not self.said:
             self.said = True
-            print(
-                "penstock: compiling kernels for this machine (first use only, some seconds) ...",
-                file=sys.stderr,
-                flush=True,
+            sys.stderr.write(
+                "penstock: compiling kernels for this machine (first use only, some seconds) ...\n"
             )
+            sys.stderr.flush()
 
     def on_end(self, event: Any) -> None:
         """Nothing to say: the answer follows."""

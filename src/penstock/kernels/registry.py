@@ -9,7 +9,7 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def bucket(words, row, mask):  # type: ignore[no-untyped-def]
+def bucket(words, row, mask):
     h = mix(words[row, 0])
     for k in range(1, words.shape[1]):
         h = mix(h ^ np.uint64(words[row, k]))
@@ -17,7 +17,7 @@ def bucket(words, row, mask):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
+def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
     """Give each row of `words` its group id, from `start` on; stops where no free id is left.
 
     registers[0] = number of free ids (a stack in `free`), registers[1] = number of new values, whose first
@@ -53,7 +53,7 @@ def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers): 
 
 
 @kernel
-def find(words, gids, head, chain, keys):  # type: ignore[no-untyped-def]
+def find(words, gids, head, chain, keys):
     """Give each row its group id, or -1 where the value is unknown."""
     mask = head.shape[0] - 1
     width = words.shape[1]
@@ -72,7 +72,7 @@ def find(words, gids, head, chain, keys):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def release(gids, head, chain, keys, free, registers):  # type: ignore[no-untyped-def]
+def release(gids, head, chain, keys, free, registers):
     """Forget these values; their ids may be given to others."""
     mask = head.shape[0] - 1
     for i in range(gids.shape[0]):
@@ -91,7 +91,7 @@ def release(gids, head, chain, keys, free, registers):  # type: ignore[no-untype
 
 
 @kernel
-def rehash(head, chain, keys, size):  # type: ignore[no-untyped-def]
+def rehash(head, chain, keys, size):
     """Link all ids below `size` that are in use (chain != -2) into a fresh table."""
     mask = head.shape[0] - 1
     head[:] = -1

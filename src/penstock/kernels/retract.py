@@ -10,7 +10,7 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def match(times, signs, gids, slots, top, under, end, head, forth, back, cal):  # type: ignore[no-untyped-def]
+def match(times, signs, gids, slots, top, under, end, head, forth, back, cal):
     """Rows in time order: '+' lays its slot on its row's stack, '-' takes one off and ends it.
 
     slots[i] is given for '+' and found for '-'. Returns the first '-' without a row, or the length.

@@ -6,7 +6,7 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def displace(  # type: ignore[no-untyped-def]
+def displace(
     times, slots, gids, limit, ts, later, plus, size, oldest, newest, out_time, out_slot, out_sign, gone
 ):  # fmt: skip
     """Rows in (ts, arrival) order; out gets '+' for each and '-' for the row it displaces.

@@ -27,7 +27,7 @@ BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0], np.int64)
 
 
 @inline
-def settle(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
+def settle(mode, g, t, state, out, n):
     """Apply the rule to one value at one instant; returns the new output length (at most 2 more).
 
     A row of `out` is (time, exp, value, sign).
@@ -58,7 +58,7 @@ def settle(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
 
 
 @inline
-def next_wake(mode, g, t, state):  # type: ignore[no-untyped-def]
+def next_wake(mode, g, t, state):
     """When the value next changes by itself, or is last heard of; FOREVER if never."""
     if state[g, SHOWN] > t:
         return state[g, SHOWN]
@@ -70,7 +70,7 @@ def next_wake(mode, g, t, state):  # type: ignore[no-untyped-def]
 
 
 @inline
-def run(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
+def run(mode, g, t, state, out, n):
     """Settle every instant of one value up to t; returns -1 - n if the output is full."""
     while True:
         u = min(state[g, DIRTY], state[g, WAKE])
@@ -85,7 +85,7 @@ def run(mode, g, t, state, out, n):  # type: ignore[no-untyped-def]
 
 
 @inline
-def is_quiet(mode, g, t, side, state):  # type: ignore[no-untyped-def]
+def is_quiet(mode, g, t, side, state):
     """Whether one more copy changes nothing now: of a shown value, or of one that stays hidden."""
     if state[g, WAKE] <= t:
         return False
@@ -95,7 +95,7 @@ def is_quiet(mode, g, t, side, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out, n):  # type: ignore[no-untyped-def]
+def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out, n):
     """Take arrivals in time order, first settling their values' earlier instants.
 
     An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late. `touched[: registers[0]]` lists values to finish. Returns (rows taken,
@@ -120,7 +120,7 @@ def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out
 
 
 @kernel
-def finish(mode, begin, now, touched, state, dead, registers, head, forth, back, when, cal, out, n):  # type: ignore[no-untyped-def]
+def finish(mode, begin, now, touched, state, dead, registers, head, forth, back, when, cal, out, n):
     """Settle the touched values up to `now`, schedule their next wake-up, list those that are gone.
 
     registers[1] = length of `dead`. Returns (values done, outputs).

@@ -122,7 +122,19 @@ class AntiJoinOperation:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
             before = done
             done, made = chains.probe(
-                keys, times, done, index.key, index.head, index.chain, 0, other.ts, other.end, False, tie, row, slot
+                keys,
+                times,
+                done,
+                index.key,
+                index.head,
+                index.chain,
+                0,
+                other.ts,
+                other.end,
+                False,
+                tie,
+                row,
+                slot,
             )
             out_rows.append(row[:made])
             out_slots.append(slot[:made])
@@ -173,5 +185,5 @@ class AntiJoinOperation:
             _ = column.values
             columns[k] = column
         made = Batch(times[rows], left.exp[slots[rows]], tuple(columns), sign)
-        order = in_order(made.ts, sign)
-        return made if order is None else made.take(order)
+        by_time = in_order(made.ts, sign)
+        return made if by_time is None else made.take(by_time)

@@ -11,10 +11,11 @@ Cost       O(events); an arrival out of exp order walks its value's list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column, gather
+from penstock.data.batch import Array, Batch, Column, Ints, gather
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
@@ -24,10 +25,20 @@ from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.frame import Frame
+from penstock.state.pool import Slots
 from penstock.state.registry import Registry
-from penstock.state.roster import Events, Roster
+from penstock.state.roster import Events, Roster, Signs
 
 NEVER = int(kernels.NEVER)
+
+
+class SidedEvents(NamedTuple):
+    """Events of both inputs in time order, ends first within an instant; `sides`: 0 left, 1 right."""
+
+    times: Ints
+    slots: Slots
+    sides: Signs
+    signs: Signs
 
 
 class Side:
@@ -42,11 +53,11 @@ class Side:
         )  # fmt: skip
 
     @property
-    def gid(self):  # type: ignore[no-untyped-def]
+    def gid(self) -> Array:
         return self.roster.frame.values[0]
 
     @property
-    def exp(self):  # type: ignore[no-untyped-def]
+    def exp(self) -> Ints:
         return self.roster.slab["exp"]
 
 
@@ -75,10 +86,10 @@ class BagOperation:
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         left = self._enter(self._sides[0], inputs[0], now)
         right = self._enter(self._sides[1], inputs[1] if len(inputs) > 1 else empty(1), now)
-        times, slots, sides, sign = _merged(left, right)
-        if not len(times):
+        events = _merged(left, right)
+        if not len(events.times):
             return empty(len(self._types))
-        out = self._run(times, slots, sides, sign)
+        out = self._run(events)
         self._forget(left, right)
         return out
 
@@ -95,14 +106,13 @@ class BagOperation:
         side.links.fit(side.roster.capacity)
         return events
 
-    def _run(self, times, slots, sides, sign) -> Batch:  # type: ignore[no-untyped-def]
+    def _run(self, events: SidedEvents) -> Batch:
         left, right = self._sides
         state = self._state
-        out = np.empty((3 * len(times) + 8, 4), np.int64)
-        touched = np.empty(len(times), np.int32)
+        out = np.empty((3 * len(events.times) + 8, 4), np.int64)
+        touched = np.empty(len(events.times), np.int32)
         lefts = (left.gid, left.exp, state["l_last"], left.links["up"], left.links["down"])
         rights = (right.gid, right.exp, state["r_last"], right.links["up"], right.links["down"])
-        events = (times, slots, sides, sign)
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
@@ -110,7 +120,14 @@ class BagOperation:
             )  # fmt: skip
         elif self._mode == kernels.INTERSECT_ALL:
             made = kernels.intersect_all(
-                *events, *lefts, left.links["mate"], *rights, right.links["mate"], state["stamp"], touched, out
+                *events,
+                *lefts,
+                left.links["mate"],
+                *rights,
+                right.links["mate"],
+                state["stamp"],
+                touched,
+                out,
             )
         else:
             made = kernels.set_step(
@@ -142,10 +159,10 @@ class BagOperation:
             self._values.release(gone)
 
 
-def _merged(left: Events, right: Events):  # type: ignore[no-untyped-def]
+def _merged(left: Events, right: Events) -> SidedEvents:
     """Events of both sides in time order, ends first."""
     if not len(right.times):
-        return left.times, left.slots, np.zeros(len(left.times), np.int8), left.signs
+        return SidedEvents(left.times, left.slots, np.zeros(len(left.times), np.int8), left.signs)
     times = np.concatenate([left.times, right.times])
     slots = np.concatenate([left.slots, right.slots])
     sign = np.concatenate([left.signs, right.signs])
@@ -153,5 +170,5 @@ def _merged(left: Events, right: Events):  # type: ignore[no-untyped-def]
     sides[len(left.times) :] = 1
     order = in_order(times, sign)
     if order is None:
-        return times, slots, sides, sign
-    return times[order], slots[order], sides[order], sign[order]
+        return SidedEvents(times, slots, sides, sign)
+    return SidedEvents(times[order], slots[order], sides[order], sign[order])

@@ -1,10 +1,13 @@
-"""Multiway window join: no intermediate state, each arrival walks the other inputs' SteMs.
+"""Multiway join of any inputs: no intermediate state, each arrival walks the other inputs' SteMs.
+
+For what `fifo_join` cannot: inputs that end in any order or take rows back, tables, any predicate.
+
 
 Paper      Madden et al. 2002 (SteMs); Viglas et al. 2003 (M-Join); lifetimes: Golab & Özsu 2005, §2.2.
 Invariant  a result lives in [max ts, min end) of its parts; it is made once, by its last arrival in
            (ts, alias) order, and taken back once, by the first of its parts to end early.
 Pattern    rule 3; one stream with tables looked up at arrival (NRR) keeps its input's pattern.
-State      one SteM per input: FIFO edges `Stem`, others `LinkedRoster`; tables by version.
+State      one SteM per input (`LinkedRoster`); tables by version.
 Cost       O(arrivals × partners met). A walk visits next the input that met fewest partners per probe so far.
 """
 
@@ -23,7 +26,6 @@ from penstock.operators.contract import ABSENT, Site, empty, in_order, together
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
 from penstock.state.linked import LinkedRoster, started_and_retracted
-from penstock.state.stem import Stem
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Input:
     lookup: bool
     """A table read as of the result's ts: never starts a walk, never ends a result."""
     keys: KeyMaker
-    stem: Stem | LinkedRoster = field(init=False)
+    stem: LinkedRoster = field(init=False)
 
 
 @dataclass(slots=True)
@@ -79,11 +81,8 @@ class MultiwayJoin:
             self._make_indexes(i, one)
             types = [schema[k].type for k in stored] + one.keys.strings
             name = f"{site.name}.{i}"
-            if self._strict or lookup or patterns[i] not in (Pattern.MONOTONIC, Pattern.WEAKEST):
-                pattern = Pattern.STRICT if lookup else patterns[i]
-                one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
-            else:
-                one.stem = Stem(site.arena, name, types, one.keys.count, with_ts=True)
+            pattern = Pattern.STRICT if lookup else patterns[i]
+            one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
             self._inputs.append(one)
         self._fan = np.full((len(schemas), len(schemas)), -1.0)
 
@@ -137,9 +136,8 @@ class MultiwayJoin:
         if len(out):
             out = _gathered(out)
         for one in self._inputs:
-            if isinstance(one.stem, Stem):
-                one.stem.expire(now)
-            elif not (one.lookup and self._strict):
+            # Results over versions of a table that are gone may yet have to be taken back.
+            if not (one.lookup and self._strict):
                 one.stem.finish()
         return out
 
@@ -147,10 +145,6 @@ class MultiwayJoin:
         """Put a batch into its SteM; returns slots that started and slots that ended early."""
         batch, keys = one.keys.clean(batch)
         stored = tuple(batch.columns[k] for k in one.stored) + one.keys.held(batch)
-        if isinstance(one.stem, Stem):
-            first = one.stem.admit(batch, stored, keys)
-            one.stem.link(first)
-            return np.arange(first, one.stem.used, dtype=np.int32), _NONE
         if batch.sign is not None:
             plus = np.flatnonzero(batch.sign > 0)
             keys = [k[plus] for k in keys]
@@ -206,15 +200,13 @@ class MultiwayJoin:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
             before = done
             if back and not one.lookup:
-                assert isinstance(stem, LinkedRoster)
                 done, made = chains.probe_back(
                     keys, times, done, index.key, index.head, index.chain, stem.exp, stem.end, stem.fresh,
                     target > i, row, slot,
                 )  # fmt: skip
             else:
                 done, made = chains.probe(
-                    keys, times, done, index.key, index.head, index.chain, stem.tail, stem.ts, stem.end,
-                    stem.fifo, smaller, row, slot,
+                    keys, times, done, index.key, index.head, index.chain, stem.ts, stem.end, smaller, row, slot
                 )  # fmt: skip
             rows_out.append(row[:made])
             slots_out.append(slot[:made])

@@ -40,9 +40,7 @@ class Projection:
 
     def __init__(self, site: Site, outputs: Sequence[Named], needed: frozenset[int]) -> None:
         self._width = len(outputs)
-        self._direct = [
-            n.expression.index if isinstance(n.expression, ColumnRef) else -1 for n in outputs
-        ]
+        self._direct = [n.expression.index if isinstance(n.expression, ColumnRef) else -1 for n in outputs]
         self._run = [
             site.evaluator.compile(n.expression) if i in needed and self._direct[i] < 0 else None
             for i, n in enumerate(outputs)

@@ -10,6 +10,7 @@ Cost       O(rows in the change) + O(values whose row ended).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,16 @@ from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
+
+
+class Arrivals(NamedTuple):
+    """Rows of all inputs in time order: the value's number and the input (0 left, 1 right) of each."""
+
+    times: Ints
+    exps: Ints
+    gids: Array
+    sides: Array
+
 
 class SetOperation:
     """One of kernels.DISTINCT, INTERSECT, EXCEPT."""
@@ -71,7 +82,7 @@ class SetOperation:
         self._values.release(dead[: int(registers[1])])
         return self._emit(out[:used])
 
-    def _arrivals(self, inputs: Sequence[Batch]):  # type: ignore[no-untyped-def]
+    def _arrivals(self, inputs: Sequence[Batch]) -> Arrivals:
         """Both sides' rows in time order, numbered by value."""
         times, exps, gids, sides = [], [], [], []
         for side, batch in enumerate(inputs):
@@ -89,13 +100,13 @@ class SetOperation:
                 sides.append(np.full(n, side, np.int8))
         if not times:
             none = np.empty(0, np.int64)
-            return none, none, none.astype(np.int32), none.astype(np.int8)
+            return Arrivals(none, none, none.astype(np.int32), none.astype(np.int8))
         if len(times) == 1:
-            return times[0], exps[0], gids[0], sides[0]
+            return Arrivals(times[0], exps[0], gids[0], sides[0])
         t = np.concatenate(times)
         order = in_order(t, None)
         rows = slice(None) if order is None else order
-        return (
+        return Arrivals(
             t[rows],
             np.concatenate(exps)[rows],
             np.concatenate(gids)[rows],

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Ints
+from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
 from penstock.operators.contract import Site, empty
@@ -30,9 +30,7 @@ class ToStreamOperation:
     def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
         self._types = [f.type for f in schema]
         self._kind = kind
-        self._roster = Roster(
-            site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM
-        )
+        self._roster = Roster(site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
@@ -90,7 +88,7 @@ class ToStreamOperation:
             self._alive = np.setdiff1d(np.union1d(self._alive, events.started), events.ended)
 
 
-def _now(column):  # type: ignore[no-untyped-def]
+def _now(column: Column) -> Column:
     """Gathered at once: the slots are about to be freed."""
     _ = column.values
     return column

@@ -94,7 +94,9 @@ class RowsWindow:
         self._count = count
         self._pool = Pool(site.arena, site.name, [schema[i].type for i in stored])
         self._keys = Registry(site.arena, f"{site.name}.key", words.width(self._types))
-        self._rows = Slab(site.arena, f"{site.name}.slot", ts=(np.int64, 0), later=(np.int32, -1), plus=(np.int64, -1))
+        self._rows = Slab(
+            site.arena, f"{site.name}.slot", ts=(np.int64, 0), later=(np.int32, -1), plus=(np.int64, -1)
+        )
         self._groups = Slab(
             site.arena, f"{site.name}.group",
             size=(np.int64, 0), oldest=(np.int32, -1), newest=(np.int32, -1),

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.plan.nodes import (
-    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
-    ToStream, Union, Windowed,
-)  # fmt: skip
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    Relation,
+    Scan,
+    ToStream,
+    Union,
+    Windowed,
+)
 from penstock.plan.pattern import Judged, group_root, judge, judge_query
 from penstock.plan.windows import Rows
 
 
 def title(node: Node) -> str:
     """One line that says what a node does."""
-    return _TITLES[type(node)](node)  # type: ignore[operator]
+    return _TITLES[type(node)](node)
 
 
 def edges(root: Node) -> Iterator[tuple[int, Node, Judged]]:
@@ -65,9 +77,11 @@ def _aggregate(node: Aggregate) -> str:
     return f"aggregate {parts}" + (f" by {', '.join(str(k) for k in node.keys)}" if node.keys else "")
 
 
-_TITLES = {
+_TITLES: dict[type[Node], Callable[..., str]] = {
     Scan: lambda n: f"stream {_named(n.stream.name, n.alias)}",
-    Relation: lambda n: ("retroactive table " if n.table.retroactive else "table ") + _named(n.table.name, n.alias),
+    Relation: lambda n: (
+        ("retroactive table " if n.table.retroactive else "table ") + _named(n.table.name, n.alias)
+    ),
     Windowed: _window,
     Filter: lambda n: f"select {n.predicate}",
     Project: lambda n: f"project {', '.join(str(o) for o in n.outputs)}",

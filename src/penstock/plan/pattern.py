@@ -10,13 +10,26 @@ Every edge of a plan gets its pattern from its operator and its inputs, with the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from penstock.plan.nodes import (
-    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
-    ToStream, Union, Windowed,
-)  # fmt: skip
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    Relation,
+    Scan,
+    ToStream,
+    Union,
+    Windowed,
+)
 from penstock.plan.windows import Range, Rows
 
 
@@ -43,7 +56,7 @@ _M, _WKS, _WK, _STR = Pattern.MONOTONIC, Pattern.WEAKEST, Pattern.WEAK, Pattern.
 
 def judge(node: Node) -> Judged:
     """The pattern of the edge that leaves a node."""
-    return _RULES[type(node)](node)  # type: ignore[operator]
+    return _RULES[type(node)](node)
 
 
 def pattern(node: Node) -> Pattern:
@@ -170,7 +183,7 @@ def _to_stream(node: ToStream) -> Judged:
     return Judged(_M, f"{node.kind.value} appends for good")
 
 
-_RULES = {
+_RULES: dict[type[Node], Callable[..., Judged]] = {
     Scan: _scan,
     Relation: _relation,
     Windowed: _windowed,

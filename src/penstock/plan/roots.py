@@ -46,9 +46,7 @@ def _traced(node: Node) -> list[int]:
         return _traced(node.input)
     assert isinstance(node, Project)
     below = _traced(node.input)
-    return [
-        below[n.expression.index] if isinstance(n.expression, Column) else -1 for n in node.outputs
-    ]
+    return [below[n.expression.index] if isinstance(n.expression, Column) else -1 for n in node.outputs]
 
 
 def _carry(node: Node, keys: int) -> Node:
@@ -60,9 +58,7 @@ def _carry(node: Node, keys: int) -> Node:
     assert isinstance(node, Project)
     below = _carry(node.input, keys)
     source = _traced(below)
-    present = {
-        source[n.expression.index] for n in node.outputs if isinstance(n.expression, Column)
-    }
+    present = {source[n.expression.index] for n in node.outputs if isinstance(n.expression, Column)}
     extra = []
     for k in range(keys):
         if k not in present:

@@ -14,7 +14,8 @@ def reject(root: Node) -> Node:
     nodes = list(_all(root))
     if not any(isinstance(n, Scan) for n in nodes):
         raise PlanError(
-            "a standing query reads at least one stream", hint="tables are looked up by streams they are joined with"
+            "a standing query reads at least one stream",
+            hint="tables are looked up by streams they are joined with",
         )
     for node in nodes:
         _check_window(node)
@@ -29,7 +30,11 @@ def _all(node: Node) -> Iterator[Node]:
 
 
 def _check_window(node: Node) -> None:
-    if isinstance(node, Windowed) and not isinstance(node.input, Scan) and pattern(node.input) is not Pattern.MONOTONIC:
+    if (
+        isinstance(node, Windowed)
+        and not isinstance(node.input, Scan)
+        and pattern(node.input) is not Pattern.MONOTONIC
+    ):
         raise PlanError(
             f"a window needs an append-only input, and this subquery is {pattern(node.input)}",
             hint="put ISTREAM(...) around the subquery, or the windows inside it",

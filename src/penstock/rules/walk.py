@@ -6,8 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.plan.nodes import (
-    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, ToStream, Union, Windowed,
-)  # fmt: skip
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    ToStream,
+    Union,
+    Windowed,
+)
 
 
 def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,10 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
-from penstock.runtime.build import Pipeline
 from penstock.runtime.border import write_column, write_time
+from penstock.runtime.build import Pipeline
 from penstock.state import words
-from penstock.state.arena import Arena
+from penstock.state.arena import Arena, power_of_two
 from penstock.state.latest import Latest
 from penstock.state.registry import Registry
 from penstock.state.strings import Strings
@@ -103,10 +104,10 @@ class Answer:
         ]
         arrays += self._payload(batch.columns)
         if self._root.hidden_key:
-            keys = [
-                write_column(batch.columns[k], self._types[k], self._strings) for k in self._root.key
-            ]
-            arrays.append(keys[0] if len(keys) == 1 else pa.StructArray.from_arrays(keys, fields=list(self._key_type())))
+            keys = [write_column(batch.columns[k], self._types[k], self._strings) for k in self._root.key]
+            arrays.append(
+                keys[0] if len(keys) == 1 else pa.StructArray.from_arrays(keys, fields=list(self._key_type()))
+            )
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _payload(self, columns: tuple[Column, ...]) -> list[pa.Array]:
@@ -157,16 +158,15 @@ def _cancelled(ids: Array, sign: Array) -> Array:
     return drop
 
 
-_PLUS = pa.array(["+"] * 1024)
+@cache
+def _pluses(n: int) -> pa.Array:
+    return pa.array(["+"] * n)
 
 
 def _ops(n: int, sign: Array | None) -> pa.Array:
     """The `__op` column; all '+' is a slice of one shared array."""
-    global _PLUS
     if sign is None or bool((sign > 0).all()):
-        while len(_PLUS) < n:
-            _PLUS = pa.concat_arrays([_PLUS, _PLUS])
-        return _PLUS.slice(0, n)
+        return _pluses(power_of_two(max(n, 1024))).slice(0, n)
     data = np.where(sign > 0, np.uint8(ord("+")), np.uint8(ord("-")))
     places = np.arange(n + 1, dtype=np.int32)
     return pa.StringArray.from_buffers(n, pa.py_buffer(places), pa.py_buffer(data))

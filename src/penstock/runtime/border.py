@@ -24,7 +24,7 @@ from penstock.state.strings import Strings
 
 _NOTHING: frozenset[int] = frozenset()
 _ACCEPTED = "give an Arrow table or batch, a pandas DataFrame, a dict of columns or a list of dicts"
-_FOREIGN = (
+FOREIGN = (
     pa.ArrowException,
     ValueError,
     TypeError,
@@ -92,7 +92,7 @@ def _guarded(
     except Misfit as misfit:
         place = f"column {field.name}" if misfit.row is None else f"row {misfit.row}, column {field.name}"
         raise DataError(f"{place}: {misfit.why}", hint=_hint(field)) from None
-    except _FOREIGN as error:
+    except FOREIGN as error:
         raise DataError(f"column {field.name}: {_first_line(error)}", hint=_hint(field)) from error
 
 

@@ -17,8 +17,8 @@ from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
 from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
+from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
-from penstock.operators.join2 import TwoWayJoin
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.tostream import ToStreamOperation
@@ -26,9 +26,21 @@ from penstock.operators.union import MergeUnion
 from penstock.operators.windows import RangeWindow, RowsWindow, SlidingWindow, UnboundedWindow
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.nodes import (
-    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
-    ToStream, Union, Windowed,
-)  # fmt: skip
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    Relation,
+    Scan,
+    ToStream,
+    Union,
+    Windowed,
+)
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
 from penstock.plan.windows import Range, Rows
@@ -133,7 +145,9 @@ class _Builder:
             below = self.build(node.input, needed | partition)
         operator: Operator
         if isinstance(window, Rows):
-            operator = RowsWindow(self._site(node), node.schema, sorted(needed | partition), window.partition, window.count)
+            operator = RowsWindow(
+                self._site(node), node.schema, sorted(needed | partition), window.partition, window.count
+            )
         elif not isinstance(window, Range):
             operator = UnboundedWindow()
         elif window.slide == 1:
@@ -165,8 +179,9 @@ class _Builder:
         tables = [is_table(i) for i in node.inputs]
         site = self._site(node)
         operator: Operator
-        if len(below) == 2 and fifo and equalities and not any(tables):
-            operator = TwoWayJoin(site, schemas, equalities, residuals, needed)
+        walkable = is_connected(len(below), equalities) and (len(below) == 2 or not residuals)
+        if fifo and walkable and not any(tables):
+            operator = FifoJoin(site, schemas, equalities, residuals, needed)
         else:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
             operator = MultiwayJoin(site, schemas, node.predicates, patterns, lookups, needed)

@@ -31,6 +31,10 @@ SLICE = 1 << 15
 """Rows of all streams in one step: what keeps intermediate arrays in the second-level cache."""
 
 
+Feeds = Mapping[tuple[str, str], Batch]
+"""What comes in, by ('stream' | 'table', name in lower case)."""
+
+
 @dataclass(slots=True)
 class Standing:
     """A registered query as it runs."""
@@ -127,7 +131,9 @@ class Engine:
             self._rise(until)
         self._advance()
 
-    def update(self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
+    def update(
+        self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
+    ) -> None:
         when = self.clock + 1 if at is None else at
         self.tables[name].update(when, self.clock, delete, insert)
 
@@ -155,7 +161,7 @@ class Engine:
         if errors:
             raise errors[0]
 
-    def _step(self, feeds: Mapping[tuple[str, str], Batch], now: int, errors: list[PenstockError]) -> None:
+    def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:
         contents = {n: t.content for n, t in self.tables.items()}
         updates = {("table", n): t.take(now) for n, t in self.tables.items()}
         self._clock = now
@@ -171,8 +177,8 @@ class Engine:
     def _step_query(
         self,
         standing: Standing,
-        feeds: Mapping[tuple[str, str], Batch],
-        updates: Mapping[tuple[str, str], Batch],
+        feeds: Feeds,
+        updates: Feeds,
         contents: Mapping[str, tuple[Column, ...]],
         now: int,
     ) -> None:
@@ -190,7 +196,7 @@ class Engine:
         self,
         standing: Standing,
         name: str,
-        updates: Mapping[tuple[str, str], Batch],
+        updates: Feeds,
         contents: Mapping[str, tuple[Column, ...]],
     ) -> Batch:
         """A table's updates; on a query's first step its content before them too."""
@@ -221,7 +227,8 @@ class Engine:
     def check(self, standing: Standing) -> None:
         if standing.failed is not None:
             raise StateError(
-                f"query {standing.name} stopped at an error: {standing.failed}", hint="drop it and register it again"
+                f"query {standing.name} stopped at an error: {standing.failed}",
+                hint="drop it and register it again",
             )
 
     # ------------------------------------------------------------------ memory
@@ -259,9 +266,7 @@ def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, 
             mark(column.values)
 
 
-def _slices(
-    feeds: Mapping[tuple[str, str], Batch], clock: int
-) -> list[tuple[int, Mapping[tuple[str, str], Batch]]]:
+def _slices(feeds: Feeds, clock: int) -> list[tuple[int, Feeds]]:
     """The rows of a rise of the clock in stretches of time of at most about SLICE rows."""
     total = sum(len(b) for b in feeds.values())
     if total <= SLICE + SLICE // 2:
@@ -269,7 +274,7 @@ def _slices(
     longest = max(feeds.values(), key=len)
     pieces = -(-total // SLICE)
     cuts = np.unique(longest.ts[np.arange(1, pieces) * len(longest) // pieces])
-    out = []
+    out: list[tuple[int, Feeds]] = []
     begin = dict.fromkeys(feeds, 0)
     for until in [*cuts[cuts < clock].tolist(), clock]:
         ends = {k: int(np.searchsorted(b.ts, until, side="right")) for k, b in feeds.items()}

@@ -28,7 +28,10 @@ class RelationState:
     def update(self, at: int, clock: int, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
         """Schedule an update; deletes name rows of the table as it will be then."""
         if at <= clock:
-            raise DataError(f"table {self.table.name}: an update at {at} comes after the clock ({clock})", hint="leave out `at`, or give a later time")
+            raise DataError(
+                f"table {self.table.name}: an update at {at} comes after the clock ({clock})",
+                hint="leave out `at`, or give a later time",
+            )
         if self._waiting and at < self._waiting[-1][0]:
             raise DataError(
                 f"table {self.table.name}: an update at {at} comes after one at {self._waiting[-1][0]}",
@@ -126,6 +129,9 @@ def _applied(
     if len(gone[0]):
         kept, missing = _matched(content, gone, types)
         if len(missing):
-            raise DataError(f"table {name}: row {int(missing[0])} to delete is not in the table", hint="a row to delete names all columns")
+            raise DataError(
+                f"table {name}: row {int(missing[0])} to delete is not in the table",
+                hint="a row to delete names all columns",
+            )
         content = gather(content, kept)
     return _joined(content, new) if len(new[0]) else content

@@ -89,5 +89,3 @@ def _copied(batch: Batch) -> Batch:
     )
     ts = batch.ts.copy()
     return Batch(ts, ts, columns)
-
-

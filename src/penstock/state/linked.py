@@ -17,21 +17,16 @@ from penstock.plan.pattern import Pattern
 from penstock.state.arena import Arena, Slab
 from penstock.state.pool import Slots
 from penstock.state.roster import Events, Roster
-from penstock.state.stem import Index
+from penstock.state.index import Index
 
 
 class LinkedRoster:
     """The same face as `Stem` for probing (`ts`, `exp`, `end`, `indexes`), plus the step's events."""
 
-    fifo = False
-    tail = 0
-
-    def __init__(
-        self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern
-    ) -> None:
+    def __init__(self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern) -> None:
         self._arena = arena
         self.roster = Roster(arena, name, types, pattern, with_ts=True)
-        self.indexes = [Index(arena, f"{name}.key{k}", doubly=True) for k in range(keys)]
+        self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
         self._capacity = 0
@@ -68,7 +63,6 @@ class LinkedRoster:
         self.fresh[events.started] = True
         for index, key in zip(self.indexes, keys, strict=True):
             index.key[events.started] = key
-            assert index.back is not None
             chains.link_slots(events.started, index.key, index.head, index.chain, index.back)
         self._events = events
         return events
@@ -80,7 +74,6 @@ class LinkedRoster:
             return
         self.fresh[events.started] = False
         for index in self.indexes:
-            assert index.back is not None
             chains.unlink_slots(events.ended, index.head, index.chain, index.back)
         self.roster.finish()
         self._events = None

@@ -74,9 +74,7 @@ class View:
 
     def columns_in_use(self) -> list[tuple[Type, Column]]:
         """Every column the view holds, with its type."""
-        return [
-            (t, col) for c in self._chunks for t, col in zip(self._types, c.columns, strict=True)
-        ]
+        return [(t, col) for c in self._chunks for t, col in zip(self._types, c.columns, strict=True)]
 
 
 def _whole(chunks: Sequence[Batch], width: int) -> Batch:

@@ -12,17 +12,29 @@ import pyarrow as pa
 from penstock.data.batch import Column
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
-from penstock.errors import BindError, DataError, PenstockError, PlanError, StateError
+from penstock.errors import BindError, DataError, PlanError, StateError
 from penstock.language import (
-    AlterQuery, CreateQuery, CreateStream, CreateTable, DropQuery, DropStream, DropTable, Explain,
-    Parsed, Select, Statement, bind, bind_alter, parse,
-)  # fmt: skip
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    DropQuery,
+    DropStream,
+    DropTable,
+    Explain,
+    Parsed,
+    Select,
+    Statement,
+    bind,
+    bind_alter,
+    parse,
+)
 from penstock.plan.catalog import Catalog, Function, Table
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
 from penstock.rules import optimize
-from penstock.runtime.border import read_rows, write_column
+from penstock.runtime.border import FOREIGN, read_rows, write_column
 from penstock.runtime.embedded import Engine, Standing
 from penstock.surfaces.options import Options
 
@@ -425,7 +437,5 @@ def _arrow_schema(data: object) -> pa.Schema:
         if isinstance(data, Mapping):
             return pa.table(dict(data)).schema
         return pa.Schema.from_pandas(data, preserve_index=False)
-    except PenstockError:
-        raise
-    except Exception as error:
+    except FOREIGN as error:
         raise DataError(f"no column types can be read from {type(data).__name__}: {error}") from None

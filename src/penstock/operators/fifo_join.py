@@ -1,0 +1,197 @@
+"""Multiway equi-join of FIFO windows: no intermediate state, event at a time in one kernel.
+
+Paper      Madden et al. 2002 (SteMs); Viglas et al. 2003 (M-Join); lifetimes: Golab & Özsu 2005, §2.2.
+Invariant  each row walks the other inputs' SteMs and then enters its own: every result once, by its last
+           arrival in (ts, alias) order, alive in [max ts, min exp), in time order.
+Pattern    WEAKEST, MONOTONIC → WEAK (MONOTONIC over streams).
+State      one SteM per input, one index per partner; no ts: all that can be met came earlier.
+Cost       O(arrivals + live partners met). A walk visits next the input that met fewest partners per probe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.schema import Schema
+from penstock.kernels import chains
+from penstock.kernels.events import time_order
+from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
+from penstock.operators.contract import ABSENT, Site, empty
+from penstock.plan.expressions import columns
+from penstock.state.stems import Stems
+
+
+class FifoJoin:
+    """Every input shares an equality with another, and all are connected by them."""
+
+    def __init__(
+        self,
+        site: Site,
+        schemas: Sequence[Schema],
+        equalities: Sequence[Equality],
+        residuals: Sequence[Residual],
+        needed: frozenset[int],
+    ) -> None:
+        self._equalities = equalities
+        self._tester = Tester(site)
+        self._tests = [r.whole for r in residuals]
+        n = len(schemas)
+        self._keys = [KeyMaker(site) for _ in schemas]
+        self._index: dict[tuple[int, int], int] = {}
+        for i in range(n):
+            for j in range(n):
+                between = self._between(i, j)
+                if between:
+                    self._index[i, j] = self._keys[i].index([e.side(i) for e in between])
+                    # Keys of several attributes are hashes: test the equalities themselves.
+                    if i < j and len(between) > 1:
+                        self._tests += [e.whole for e in between]
+        self._tests += self._off_the_walk(n)
+        tested = {c.index for t in self._tests for c in columns(t)}
+        self._offsets = offsets(schemas)
+        self._width = sum(len(s) for s in schemas)
+        self._stored = [
+            tuple(k for k in range(len(s)) if start + k in needed | tested)
+            for s, start in zip(schemas, self._offsets, strict=True)
+        ]
+        types = [
+            [s[k].type for k in stored] + keys.strings
+            for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
+        ]
+        self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys])
+        self._fan = np.full((n, n), -1.0)
+        self._order = np.empty((n, n - 1, 4), np.int64)
+        self._plan()
+        self._room = 1024
+
+    def _between(self, i: int, j: int) -> list[Equality]:
+        return [e for e in self._equalities if {e.left, e.right} == {i, j}]
+
+    def _off_the_walk(self, n: int) -> list:  # type: ignore[type-arg]
+        """A walk follows one equality into each input; in a cyclic graph the others are tested at the end."""
+        pairs = {frozenset((e.left, e.right)) for e in self._equalities}
+        return [e.whole for e in self._equalities] if len(pairs) > n - 1 else []
+
+    # ------------------------------------------------------------------ order
+
+    def _plan(self) -> None:
+        """For each input: visit next the connected input with the fewest partners per probe so far."""
+        n = len(self._keys)
+        first = self._stems.first_index
+        for i in range(n):
+            bound = [i]
+            for h in range(n - 1):
+                _, target, partner = min(
+                    (self._guess(i, t), t, next(b for b in bound if (t, b) in self._index))
+                    for t in range(n)
+                    if t not in bound and any((t, b) in self._index for b in bound)
+                )
+                self._order[i, h] = (
+                    target,
+                    first[target] + self._index[target, partner],
+                    partner,
+                    first[partner] + self._index[partner, target],
+                )
+                bound.append(target)
+
+    def _guess(self, i: int, target: int) -> float:
+        fan = self._fan[i, target]
+        return float(fan) if fan >= 0 else 1e6
+
+    def _learn(self, stats: Array) -> None:
+        """Partners met per probe, smoothed; the walks follow when it pays."""
+        before = self._fan.copy()
+        for i in range(len(self._keys)):
+            for h in range(len(self._keys) - 1):
+                probes, met = stats[i, h]
+                if probes:
+                    target = self._order[i, h, 0]
+                    old, weight = self._fan[i, target], min(1.0, probes / 4096)
+                    self._fan[i, target] = met / probes if old < 0 else old + weight * (met / probes - old)
+        if len(self._keys) > 2 and not np.allclose(before, self._fan, rtol=0.1):
+            self._plan()
+
+    # ------------------------------------------------------------------ a step
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        batches, keys = [], []
+        for maker, raw in zip(self._keys, inputs, strict=True):
+            batch, key = maker.clean(raw)
+            batches.append(batch)
+            keys.append(key)
+        if any(len(b) for b in batches):
+            out = self._joined(batches, keys)
+        else:
+            out = empty(self._width)
+        self._stems.expire(now)
+        return out
+
+    def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Array]]) -> Batch:
+        stems = self._stems
+        stems.reserve([len(b) for b in batches])
+        times, sides, slots = [], [], []
+        for i, (batch, key, stored, maker) in enumerate(zip(batches, keys, self._stored, self._keys, strict=True)):
+            if len(batch):
+                payload = tuple(batch.columns[k] for k in stored) + maker.held(batch)
+                first = stems.admit(i, batch, payload, key)
+                times.append(batch.ts)
+                sides.append(np.full(len(batch), i, np.int8))
+                slots.append(np.arange(first, first + len(batch), dtype=np.int32))
+        ts, side, slot = (p[0] if len(p) == 1 else np.concatenate(p) for p in (times, sides, slots))
+        order = time_order(ts)
+        if order is not None:
+            ts, side, slot = ts[order], side[order], slot[order]
+        return self._tested(self._walked(ts, side, slot))
+
+    def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
+        stems = self._stems
+        n = len(self._keys)
+        stats = np.zeros((n, n - 1, 2), np.int64)
+        parts = []
+        done = 0
+        while done < len(ts):
+            room = self._room
+            out_ts, out_exp = np.empty(room, np.int64), np.empty(room, np.int64)
+            out_slot = np.empty((n, room), np.int32)
+            before = done
+            done, made = chains.walk(
+                done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, self._order,
+                stems.exp, stems.key, stems.head, stems.chain, stats, out_ts, out_exp, out_slot,
+            )  # fmt: skip
+            parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
+            if done == before or (done < len(ts) and made > room // 2):
+                self._room *= 2
+        self._learn(stats)
+        out_ts, out_exp = (np.concatenate(p) if len(parts) > 1 else p[0] for p in list(zip(*parts, strict=True))[:2])
+        slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
+        if len(out_ts) < self._room // 8:
+            self._room = max(1024, self._room // 2)
+        return Batch(out_ts, out_exp, self._columns(slots))
+
+    def _columns(self, slots: Array) -> tuple[Column, ...]:
+        out: list[Column] = [ABSENT] * self._width
+        for start, stored, frame, rows in zip(self._offsets, self._stored, self._stems.frames, slots, strict=True):
+            for k, column in zip(stored, frame.at(rows), strict=False):
+                out[start + k] = column
+        return tuple(out)
+
+    def _tested(self, batch: Batch) -> Batch:
+        for test in self._tests:
+            if not len(batch):
+                break
+            passed = self._tester.test(test, batch.columns, len(batch))
+            if not passed.all():
+                batch = batch.take(np.flatnonzero(passed))
+        return batch
+
+
+def is_connected(n: int, equalities: Sequence[Equality]) -> bool:
+    """Whether equalities lead from any input to every other."""
+    reached, new = {0}, True
+    while new:
+        new = {e.left + e.right - r for e in equalities for r in reached if r in (e.left, e.right)} - reached
+        reached |= new
+    return len(reached) == n

@@ -1,0 +1,32 @@
+"""Slots by key: the index of a SteM whose rows may leave in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.data.batch import Ints
+from penstock.kernels import chains
+from penstock.state.arena import Arena, power_of_two
+from penstock.state.pool import Slots
+
+
+class Index:
+    """One key of a roster's slots: chains by hash of a 64-bit key, which a slot can leave again."""
+
+    __slots__ = ("back", "chain", "head", "key", "name")
+
+    def __init__(self, arena: Arena, name: str) -> None:
+        self.name = name
+        self.key: Ints = arena.array(f"{name}.key", np.int64, 0)
+        self.chain: Slots = arena.array(f"{name}.chain", np.int32, 0)
+        self.head: Slots = arena.array(f"{name}.head", np.int32, 64, -1)
+        self.back: Slots = arena.array(f"{name}.back", np.int32, 0)
+
+    def fit(self, arena: Arena, capacity: int) -> None:
+        """Room for slots below `capacity`, and about as many buckets."""
+        self.key = arena.grow(f"{self.name}.key", capacity)
+        self.chain = arena.grow(f"{self.name}.chain", capacity)
+        self.back = arena.grow(f"{self.name}.back", capacity, -1)
+        if len(self.head) < capacity:
+            self.head = arena.array(f"{self.name}.head", np.int32, power_of_two(capacity), -1)
+            chains.relink_slots(self.key, self.head, self.chain, self.back)
