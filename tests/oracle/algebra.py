@@ -5,7 +5,7 @@ The shape is that of SQL text: a `Select` block over sources, set operations, re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from .scalar import Agg, Col, Expr, Micros, interval, ours, walk
@@ -74,7 +74,7 @@ class SubSource:
     alias: str
 
     def sql(self) -> str:
-        return f"({sql(self.query)}) AS {self.alias}"
+        return f"({_text(self.query)}) AS {self.alias}"
 
 
 Source = StreamSource | TableSource | SubSource
@@ -145,10 +145,15 @@ Query = Relation | ToStream
 
 def sql(query: Query) -> str:
     """The query in our SQL."""
+    default = next((s.window.length for s in streams(query) if s.window.kind == "default"), None)
+    return _text(query) if default is None else f"{_text(query)} WINDOW {length(default)}"
+
+
+def _text(query: Query) -> str:
     if isinstance(query, ToStream):
-        return f"{query.kind.upper()}({sql(query.query)})"
+        return f"{query.kind.upper()}({_text(query.query)})"
     if isinstance(query, SetOp):
-        left, right = (f"({sql(q)})" if isinstance(q, SetOp) else sql(q) for q in (query.left, query.right))
+        left, right = (f"({_text(q)})" if isinstance(q, SetOp) else _text(q) for q in (query.left, query.right))
         return f"{left} {query.op.upper()}{' ALL' if query.all else ''} {right}"
     items = "*" if query.star else ", ".join(f"{ours(e)} AS c{i}" for i, e in enumerate(query.items))
     text = f"SELECT {'DISTINCT ' if query.distinct else ''}{items} FROM {_from(query)}"
@@ -162,8 +167,7 @@ def sql(query: Query) -> str:
         text += f" GROUP BY {', '.join(map(ours, query.keys))}"
     if query.having:
         text += f" HAVING {' AND '.join(map(ours, query.having))}"
-    default = next((s.window.length for s in streams(query, deep=False) if s.window.kind == "default"), None)
-    return text if default is None else f"{text} WINDOW {length(default)}"
+    return text
 
 
 def _from(query: Select) -> str:
@@ -198,11 +202,29 @@ def blocks(query: Query) -> Iterator[Query]:
         yield from blocks(part)
 
 
-def streams(query: Query, deep: bool = True) -> Iterator[StreamSource]:
+def streams(query: Query) -> Iterator[StreamSource]:
     """Every use of a stream."""
-    for block in blocks(query) if deep else [query]:
+    for block in blocks(query):
         if isinstance(block, Select):
             yield from (s for s in own_sources(block) if isinstance(s, StreamSource))
+
+
+def with_windows(query: Relation, change: Callable[[Window], Window]) -> Relation:
+    """The query with every window replaced."""
+    if isinstance(query, SetOp):
+        left, right = with_windows(query.left, change), with_windows(query.right, change)
+        return replace(query, left=left, right=right)
+
+    def changed(source: Source) -> Source:
+        match source:
+            case StreamSource():
+                return replace(source, window=change(source.window))
+            case SubSource():
+                return replace(source, query=with_windows(source.query, change))
+        return source
+
+    anti = query.anti and replace(query.anti, source=changed(query.anti.source))
+    return replace(query, sources=tuple(map(changed, query.sources)), anti=anti)
 
 
 def tables(query: Query) -> Iterator[TableSource]:

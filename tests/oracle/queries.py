@@ -7,7 +7,7 @@ time (the contract refuses most of that), and STDDEV or quotients below a compar
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .algebra import (
     Anti,
@@ -21,6 +21,7 @@ from .algebra import (
     TableSource,
     ToStream,
     Window,
+    with_windows,
 )
 from .scalar import Agg, Call, Col, Expr, Lit, Micros
 from .schema import STRINGS, Schema
@@ -65,15 +66,13 @@ class Maker:
         return ToStream(self.rng.choice(kinds), relation) if to_stream else self.defaulted(relation)
 
     def defaulted(self, query: Relation) -> Relation:
-        """Sometimes: windows left to the trailing WINDOW clause."""
-        if not isinstance(query, Select) or query.anti or not self.chance(0.15, "default_window"):
+        """Sometimes: no stream that has no window of its own is unbounded; the trailing WINDOW clause says so."""
+        if not isinstance(query, Select) or not self.chance(0.15, "default_window"):
             return query
-        ranges = [s for s in query.sources if isinstance(s, StreamSource) and s.window.kind == "range" and s.window.slide == 1]
-        if not ranges or any(s.window.kind == "none" for s in query.sources if isinstance(s, StreamSource)):
-            return query
-        window = Window("default", ranges[0].window.length)
-        changed = tuple(StreamSource(s.stream, s.alias, window) if s in ranges else s for s in query.sources)
-        return Select(query.items, changed, query.on, query.where, None, query.keys, query.having, query.distinct, query.star)
+        default = Window("default", self.ticks(20))
+        if query.sources[-1:] and isinstance(last := query.sources[-1], StreamSource) and last.window.slide == 1:
+            query = replace(query, sources=(*query.sources[:-1], replace(last, window=default)))
+        return with_windows(query, lambda window: default if window.kind == "none" else window)
 
     def types(self) -> tuple[str, ...]:
         there = {family(kind) for stream in self.schema.streams for _, kind in stream.columns}
@@ -88,7 +87,7 @@ class Maker:
             "distinct": 2 * ("distinct" in on),
             "group": 3 * ("group" in on),
             "global": 1.0 * ("global" in on and all(t != "BOOLEAN" for t in types)),
-            "set": 3.5 * bool(sets and depth > 0),
+            "set": (3.5 if self.root else 6.0) * bool(sets and depth > 0),
             "anti": 2 * bool(on & {"not_exists", "anti_join"}),
         })  # fmt: skip
         if shape == "set":
@@ -146,7 +145,7 @@ class Maker:
         return TableSource(table.name, self.alias("u"), table.retroactive)
 
     def source(self, depth: int, ways: int, longest: int) -> Source:
-        if depth > 0 and ways < 4 and self.chance(0.2, "subquery"):
+        if depth > 0 and ways < 4 and self.chance(0.25, "subquery"):
             taken = self.taken
             inner = self.relation(("INT", *self.types()[:2]), depth - 1)
             self.taken = taken
@@ -310,7 +309,7 @@ class Maker:
 
     def total(self, columns: list[tuple[str, str, str]]) -> Expr:
         number = self.number(columns)
-        if self.root and self.chance(0.4, "stddev") and not self.is_nan_possible(number):
+        if self.root and self.chance(0.6, "stddev") and not self.is_nan_possible(number):
             return Agg("STDDEV", number, False, "DOUBLE")
         if number.type == "DOUBLE":
             return Agg(self.rng.choice(("SUM", "MIN", "MAX")), number, False, "DOUBLE")
@@ -324,7 +323,8 @@ class Maker:
         numbers = [c for c in columns if c[2] in ("INT", "BIGINT", "DOUBLE")]
         if not numbers:
             return Lit(1, "INT")
-        column = Col(*self.rng.choice(numbers))
+        doubles = [c for c in numbers if c[2] == "DOUBLE"]
+        column = Col(*self.rng.choice(doubles if doubles and self.chance(0.3) else numbers))
         if self.chance(0.2, "arithmetic"):
             kind = "DOUBLE" if column.type == "DOUBLE" else "BIGINT"
             return Call(self.rng.choice(("+", "*")), (column, Lit(self.rng.choice(INTS), "INT")), kind)

@@ -54,7 +54,7 @@ def make(
 ) -> tuple[Event, ...]:
     """A world of `size` rows; the first query is registered before anything happens."""
     read = {source.stream for query in queries for source in algebra.streams(query)}
-    draw = _Drawing(rng, schema, "nan" in enabled and rng.random() < 0.1, read)
+    draw = _Drawing(rng, schema, "nan" in enabled, read)
     events: list[Event] = [Register(0)]
     waiting = list(range(1, len(queries)))
     if "register_late" not in enabled:
