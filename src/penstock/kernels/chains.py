@@ -142,27 +142,53 @@ def walk(  # type: ignore[no-untyped-def]
     at = np.empty(hops + 1, np.int64)  # by edge: the row of the partial result
     cursor = np.empty(hops, np.int64)  # by hop: the next candidate
     wanted = np.empty(hops, np.int64)  # by hop: the key sought
+    ends = np.empty(hops, np.int64)  # by hop: when the partial result before it ends
     for e in range(begin, times.shape[0]):
         i = sides[e]
         t = times[e]
         mark = n
         at[i] = slots[e]
+        ends[0] = exp[edges[i, BASE] + slots[e]]
         h = 0
         down = True
         while h >= 0:
             target = order[i, h, 0]
             index = order[i, h, 1]
             links = indexes[index, LINKS]
+            base = edges[target, BASE]
+            tail = edges[target, TAIL]
             if down:
                 k = key[indexes[order[i, h, 3], LINKS] + at[order[i, h, 2]]]
-                wanted[h] = k
                 s = np.int64(head[indexes[index, HEADS] + np.int64(mix(k) & np.uint64(indexes[index, MASK]))])
                 stats[i, h, 0] += 1
+                if h + 1 == hops:
+                    # The last hop: every partner is a result.
+                    end = ends[h]
+                    first = n
+                    while s >= tail:
+                        x = exp[base + s]
+                        if x <= t:
+                            break
+                        if key[links + s] == k:
+                            if n == room:
+                                return e, mark
+                            out_slot[target, n] = s
+                            out_ts[n] = t
+                            out_exp[n] = min(end, x)
+                            n += 1
+                        s = np.int64(chain[links + s])
+                    stats[i, h, 1] += n - first
+                    for j in range(hops + 1):
+                        if j != target:
+                            for r in range(first, n):
+                                out_slot[j, r] = at[j]
+                    h -= 1
+                    down = False
+                    continue
+                wanted[h] = k
             else:
                 k = wanted[h]
                 s = cursor[h]
-            base = edges[target, BASE]
-            tail = edges[target, TAIL]
             while s >= tail:
                 if exp[base + s] <= t:
                     s = -1
@@ -177,20 +203,9 @@ def walk(  # type: ignore[no-untyped-def]
             stats[i, h, 1] += 1
             at[target] = s
             cursor[h] = chain[links + s]
-            if h + 1 < hops:
-                h += 1
-                down = True
-                continue
-            if n == room:
-                return e, mark
-            ends = exp[edges[0, BASE] + at[0]]
-            for j in range(hops + 1):
-                out_slot[j, n] = at[j]
-                ends = min(ends, exp[edges[j, BASE] + at[j]])
-            out_ts[n] = t
-            out_exp[n] = ends
-            n += 1
-            down = False
+            ends[h + 1] = min(ends[h], exp[base + s])
+            h += 1
+            down = True
         for index in range(first_index[i], first_index[i + 1]):
             links = indexes[index, LINKS]
             b = indexes[index, HEADS] + np.int64(mix(key[links + slots[e]]) & np.uint64(indexes[index, MASK]))

@@ -79,8 +79,7 @@ def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
 
 
 def _too_deep(parsed: Parsed) -> ParseError:
-    start = parsed.source.text.find(parsed.text)
-    span = Span(max(start, 0), max(start, 0) + 1)
+    span = Span(parsed.span.start, parsed.span.start + 1)
     hint = "give the inner parts names with WITH"
     return parsed.source.error(ParseError, "the statement is nested too deeply", span, hint)
 

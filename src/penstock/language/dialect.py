@@ -149,4 +149,4 @@ def _statement(parser: Scripts, tokens: list[Token], source: Source) -> Parsed:
         reason = str(error).partition("\n")[0] or type(error).__name__
         span = span_of_token(parser.stopped_at() or tokens[0])
         raise source.error(ParseError, f"cannot read the statement: {reason}", span) from None
-    return Parsed(syntax, source.text[tokens[0].start : tokens[-1].end + 1], source)
+    return Parsed(syntax, span_of_token(tokens[0]).to(span_of_token(tokens[-1])), source)

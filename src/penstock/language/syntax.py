@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from penstock.errors import PenstockError
 from penstock.language.place import Source, Span
 
 
@@ -235,8 +236,18 @@ StatementSyntax = (
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One statement of a script: its shape, its own text, and the script its spans point into."""
+    """One statement of a script: its shape, where it stands, and the script its spans point into."""
 
     syntax: StatementSyntax
-    text: str
+    span: Span
     source: Source
+
+    @property
+    def text(self) -> str:
+        return self.source.cut(self.span)
+
+    def placed(self, error: PenstockError) -> PenstockError:
+        """The error at this statement, unless it knows its place already."""
+        if error.line is not None:
+            return error
+        return self.source.error(type(error), error.message, self.span, error.hint or "")

@@ -101,7 +101,12 @@ class Engine:
         self.queries[name.lower()] = standing
         for stream in pipeline.streams:
             self.sources[stream].raise_to(since)
-        self._advance()
+        try:
+            self._advance()
+        except PenstockError:
+            if standing.failed is not None:
+                del self.queries[name.lower()]
+            raise
         return standing
 
     def drop(self, name: str) -> None:

@@ -28,7 +28,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
-            if value not in allowed:
+            if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
         for name in ("budget", "seed"):
             value = getattr(self, name)

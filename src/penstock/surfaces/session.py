@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.data.batch import Column
-from penstock.data.schema import Field, Schema
+from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.errors import BindError, DataError, PlanError, StateError
+from penstock.errors import BindError, DataError, PenstockError, PlanError, StateError
 from penstock.language import (
     AlterQuery,
     CreateQuery,
@@ -29,13 +30,15 @@ from penstock.language import (
     bind_alter,
     parse,
 )
-from penstock.plan.catalog import Catalog, Function, Table
+from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Query as Bound
+from penstock.plan.nodes import Rank
 from penstock.plan.roots import top
 from penstock.rules import optimize
-from penstock.runtime.border import FOREIGN, read_rows, write_column
+from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Standing
+from penstock.surfaces.arguments import columns, flag, is_schema, microseconds, name, quoted, text
 from penstock.surfaces.options import Options
 
 Rows = Any
@@ -67,6 +70,24 @@ class Query:
     @property
     def sql(self) -> str:
         return self._bound.text
+
+    @property
+    def lifespan(self) -> int | None:
+        """LIFESPAN in microseconds (plain units if written without one); None: results never go stale."""
+        return self._bound.lifespan
+
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """RANK clauses, best first."""
+        return self._bound.ranks
+
+    def alter(self, statement: AlterQuery) -> None:
+        """Take another lifespan or other ranks, as ALTER QUERY says; the query runs on undisturbed."""
+        self._check_registered()
+        if statement.lifespan is not None:
+            self._bound = dataclasses.replace(self._bound, lifespan=statement.lifespan)
+        if statement.ranks is not None:
+            self._bound = dataclasses.replace(self._bound, ranks=statement.ranks)
 
     @property
     def size_bytes(self) -> int:
@@ -137,13 +158,14 @@ class Session:
 
     def execute(self, sql: str) -> list[Any]:
         """Run statements; each is whole or not at all, and the first wrong one stops the script."""
-        if not isinstance(sql, str):
-            raise StateError(f"execute takes SQL text, not {type(sql).__name__}")
-        return [self._run(parsed) for parsed in parse(sql)]
+        return [self._run(parsed) for parsed in parse(text(sql, "execute"))]
 
     def _run(self, parsed: Parsed) -> Any:
         statement = bind(parsed, self.catalog)
-        return self._apply(statement, parsed)
+        try:
+            return self._apply(statement, parsed)
+        except PenstockError as error:
+            raise parsed.placed(error) from error.__cause__
 
     def _apply(self, statement: Statement, parsed: Parsed) -> Any:
         match statement:
@@ -153,16 +175,13 @@ class Session:
                         f"stream {stream.name} is read by Spark (USING {stream.format}), and this session has none",
                         hint="leave out USING and push rows, or connect with a SparkSession",
                     )
-                self._check_new(stream.name)
-                self.engine.add_stream(stream)
-                self.catalog.streams[stream.name.lower()] = stream
+                self._add_stream(stream)
             case CreateTable(table):
                 if table.format is not None:
                     raise PlanError(
                         f"table {table.name} is read by Spark (USING {table.format}), and this session has none",
                         hint="leave out USING and fill it with update_table",
                     )
-                self._check_new(table.name)
                 self._add_table(table)
             case CreateQuery(name, query):
                 return self._register(name, query, keep=False)
@@ -178,12 +197,9 @@ class Session:
                 self._alter(statement, parsed)
         return None
 
-    def _check_new(self, name: str) -> None:
-        key = name.lower()
-        if key in self.catalog.streams or key in self.catalog.tables:
-            raise BindError(
-                f"there is a stream or table {name} already", hint="drop it first, or take another name"
-            )
+    def _add_stream(self, stream: Stream) -> None:
+        self.engine.add_stream(stream)
+        self.catalog.streams[stream.name.lower()] = stream
 
     def _add_table(self, table: Table) -> None:
         self.engine.add_table(table)
@@ -205,22 +221,29 @@ class Session:
 
     def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
         """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed."""
-        columns = ", ".join(f"{_quoted(n)} {t}" for n, t in _declared(source))
-        amount = f"INTERVAL {delay}" if isinstance(delay, str) else f"{delay}"
-        self.execute(f"CREATE STREAM {_quoted(name)} ({columns}) WATERMARK {_quoted(time)} DELAY OF {amount}")
+        named, timed = quoted(name, "a stream"), quoted(time, "a time column")
+        declared = self._declare(
+            f"CREATE STREAM {named} ({columns(name, source)}) WATERMARK {timed} DELAY OF {delay(delay)}"
+        )
+        assert isinstance(declared, CreateStream)
+        self._add_stream(declared.stream)
 
     def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:
-        """A table with this content."""
-        self._check_new(name)
-        schema = tuple(Field(n, Type(t)) for n, t in _declared(data))
-        if not schema:
-            raise DataError(
-                f"table {name} has no columns", hint="give rows, or an empty Arrow table with a schema"
-            )
-        table = Table(str(name), schema, retroactive)
-        rows = self._read(data, schema)
+        """A table with this content; a schema or `{column: type}` makes an empty one."""
+        kind = "RETROACTIVE TABLE" if flag(retroactive, "retroactive") else "TABLE"
+        declared = self._declare(f"CREATE {kind} {quoted(name, 'a table')} ({columns(name, data)})")
+        assert isinstance(declared, CreateTable)
+        table = declared.table
+        rows = self._read(None if is_schema(data) else data, table.schema)
         self._add_table(table)
         self.engine.load(name.lower(), rows)
+
+    def _declare(self, text: str) -> Statement:
+        """A declaration put together from arguments; errors have no place, since nobody wrote the text."""
+        try:
+            return bind(parse(text)[0], self.catalog)
+        except PenstockError as error:
+            raise type(error)(error.message, text=error.text, hint=error.hint) from None
 
     def create_function(
         self,
@@ -231,10 +254,10 @@ class Session:
         vectorized: bool = False,
     ) -> None:
         """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays."""
+        if not name(name, "a function").isidentifier():
+            raise BindError(f"{name!r} is not a name for a function")
         if not callable(fn):
             raise DataError(f"function {name}: {fn!r} cannot be called")
-        if not isinstance(name, str) or not name.isidentifier():
-            raise BindError(f"{name!r} is not a name for a function")
         try:
             kind = returns if isinstance(returns, Type) else Type(returns.upper())
         except (ValueError, AttributeError):
@@ -242,15 +265,13 @@ class Session:
                 f"function {name}: unknown type {returns!r}",
                 hint=f"one of {', '.join(t.value for t in Type)}",
             ) from None
-        self.catalog.functions[name.lower()] = Function(name, fn, kind, vectorized)
+        self.catalog.functions[name.lower()] = Function(name, fn, kind, flag(vectorized, "vectorized"))
 
     # ------------------------------------------------------------------ queries
 
     def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> Query:
         """Register exactly one SELECT; `keep` holds the results of a MONOTONIC query for snapshots."""
-        if not isinstance(sql, str):
-            raise StateError(f"query takes SQL text, not {type(sql).__name__}")
-        parsed = parse(sql)
+        parsed = parse(text(sql, "query"))
         if len(parsed) != 1:
             raise PlanError(
                 f"query takes exactly one SELECT, and there are {len(parsed)} statements",
@@ -263,7 +284,10 @@ class Session:
             raise PlanError(
                 "query takes exactly one SELECT", line=1, column=1, hint="use execute for other statements"
             )
-        return self._register(name, statement.query, keep=keep)
+        try:
+            return self._register(name, statement.query, keep=keep)
+        except PenstockError as error:
+            raise parsed[0].placed(error) from error.__cause__
 
     def _register(self, name: str | None, bound: Bound, *, keep: bool) -> Query:
         if name is None:
@@ -271,19 +295,18 @@ class Session:
             while f"q{self._unnamed}" in self._queries:
                 self._unnamed += 1
             name = f"q{self._unnamed}"
-        if not isinstance(name, str) or not name:
-            raise BindError(f"{name!r} is not a name for a query")
+        name = name(name, "a query")
         if name.lower() in self._queries:
             raise BindError(f"there is a query {name} already", hint="drop it first, or take another name")
         root = top(optimize(bound.root))
-        standing = self.engine.register(name, root, keep=keep)
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"))
         made = Query(self, standing, bound)
         self._queries[name.lower()] = made
         return made
 
     def drop(self, name: str) -> None:
         """Remove a query."""
-        if name.lower() not in self._queries:
+        if name(name, "a query").lower() not in self._queries:
             raise BindError(
                 f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}"
             )
@@ -314,7 +337,7 @@ class Session:
 
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
-        key = str(stream).lower()
+        key = name(stream, "a stream").lower()
         if key not in self.catalog.streams:
             raise DataError(
                 f"there is no stream {stream}",
@@ -332,7 +355,7 @@ class Session:
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
     ) -> None:
         """Change a table from `at` on (default: clock + 1); deletes name whole rows, one copy each."""
-        key = str(table).lower()
+        key = name(table, "a table").lower()
         if key not in self.catalog.tables:
             raise DataError(
                 f"there is no table {table}", hint=f"tables are {', '.join(self.catalog.tables) or 'none'}"
@@ -343,7 +366,7 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came below their stream's watermark."""
-        key = str(stream).lower()
+        key = name(stream, "a stream").lower()
         if key not in self.catalog.streams:
             raise DataError(f"there is no stream {stream}")
         schema = self.catalog.streams[key].schema
@@ -368,7 +391,7 @@ class Session:
         if isinstance(value, int | np.integer) and not isinstance(value, bool):
             when = int(value)
         elif self.engine.time_type is Type.TIMESTAMP and isinstance(value, dt.datetime | str):
-            when = _microseconds(value)
+            when = microseconds(value)
         else:
             raise DataError(
                 f"{value!r} is not a time of this session",
@@ -385,57 +408,3 @@ class Session:
     def size_bytes(self) -> int:
         """What all queries' operators remember."""
         return self.engine.size_bytes
-
-
-def _microseconds(value: dt.datetime | str) -> int:
-    if isinstance(value, str):
-        try:
-            value = dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise DataError(f"{value!r} is not a time", hint="write 2026-01-31T12:00:00") from None
-    if value.tzinfo is not None:
-        value = value.astimezone(dt.UTC).replace(tzinfo=None)
-    return (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-
-
-def _quoted(name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise BindError(f"{name!r} is not a name")
-    return "`" + name.replace("`", "``") + "`"
-
-
-_NAMED = [
-    (pa.types.is_boolean, "BOOLEAN"), (pa.types.is_int8, "TINYINT"), (pa.types.is_int16, "SMALLINT"),
-    (pa.types.is_uint8, "SMALLINT"), (pa.types.is_int32, "INT"), (pa.types.is_uint16, "INT"),
-    (pa.types.is_integer, "BIGINT"), (pa.types.is_float32, "FLOAT"), (pa.types.is_floating, "DOUBLE"),
-    (pa.types.is_timestamp, "TIMESTAMP"), (pa.types.is_date, "DATE"),
-    (pa.types.is_string, "STRING"), (pa.types.is_large_string, "STRING"),
-]  # fmt: skip
-
-
-def _declared(data: object) -> Iterator[tuple[str, str]]:
-    """Column names and SQL types of a schema, a frame, or rows."""
-    if isinstance(data, Mapping) and data and all(isinstance(v, str) for v in data.values()):
-        yield from data.items()
-        return
-    for field in _arrow_schema(data):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        named = next((sql for test, sql in _NAMED if test(kind)), None)
-        if named is None:
-            raise DataError(f"column {field.name} has type {field.type}, which has no SQL type here")
-        yield field.name, named
-
-
-def _arrow_schema(data: object) -> pa.Schema:
-    try:
-        if isinstance(data, pa.Schema):
-            return data
-        if isinstance(data, pa.Table | pa.RecordBatch):
-            return data.schema
-        if isinstance(data, list):
-            return pa.Table.from_pylist(data).schema
-        if isinstance(data, Mapping):
-            return pa.table(dict(data)).schema
-        return pa.Schema.from_pandas(data, preserve_index=False)
-    except FOREIGN as error:
-        raise DataError(f"no column types can be read from {type(data).__name__}: {error}") from None

@@ -1,0 +1,118 @@
+"""What users hand to a session's methods, checked: names, flags, times, delays, and the columns of data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import BindError, DataError, StateError
+from penstock.runtime.border import FOREIGN
+
+
+def microseconds(value: dt.datetime | str) -> int:
+    """An instant in microseconds since 1970; a zone, if there is one, is taken into account."""
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            raise DataError(f"{value!r} is not a time", hint="write 2026-01-31T12:00:00") from None
+    since = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1) - (value.utcoffset() or dt.timedelta())
+    return since // dt.timedelta(microseconds=1)
+
+
+def text(value: object, method: str) -> str:
+    if not isinstance(value, str):
+        raise StateError(f"{method} takes SQL text, not {type(value).__name__}")
+    return value
+
+
+def name(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise BindError(f"{value!r} is not a name for {what}", hint="names are strings")
+    return value
+
+
+def flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise StateError(f"{what}={value!r} is neither True nor False")
+    return value
+
+
+def delay(value: object) -> str:
+    if isinstance(value, dt.timedelta):
+        return f"INTERVAL {value // dt.timedelta(microseconds=1)} MICROSECONDS"
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return f"INTERVAL {value}"
+    if isinstance(value, str) and _AMOUNT.fullmatch(value):
+        return f"INTERVAL {value}"
+    raise BindError(f"{value!r} is not a delay", hint="give a number of time units, or '5 seconds'")
+
+
+def quoted(name: object, what: str) -> str:
+    return "`" + name(name, what).replace("`", "``") + "`"
+
+
+_NAMED = [
+    (pa.types.is_boolean, "BOOLEAN"), (pa.types.is_int8, "TINYINT"), (pa.types.is_int16, "SMALLINT"),
+    (pa.types.is_uint8, "SMALLINT"), (pa.types.is_int32, "INT"), (pa.types.is_uint16, "INT"),
+    (pa.types.is_integer, "BIGINT"), (pa.types.is_float32, "FLOAT"), (pa.types.is_floating, "DOUBLE"),
+    (pa.types.is_timestamp, "TIMESTAMP"), (pa.types.is_date, "DATE"),
+    (pa.types.is_string, "STRING"), (pa.types.is_large_string, "STRING"),
+    (pa.types.is_string_view, "STRING"),
+]  # fmt: skip
+
+
+_AMOUNT = re.compile(r"\s*\d+(\s+[A-Za-z]+)?\s*")
+_TYPE = re.compile(r"\s*[A-Za-z_]+\s*(\(\s*\d+\s*\))?\s*")
+
+
+def columns(name: str, data: object) -> str:
+    """The columns of a declaration, from data or from a schema."""
+    columns = []
+    for column, kind in _declared(data):
+        quoted = quoted(column, "a column")
+        if not _TYPE.fullmatch(kind):
+            raise BindError(f"column {column}: {kind!r} is not a type")
+        columns.append(f"{quoted} {kind}")
+    if not columns:
+        raise DataError(f"{name} has no columns", hint="give rows, a schema, or {column: type}")
+    return ", ".join(columns)
+
+
+def is_schema(data: object) -> bool:
+    """Whether there are columns and types only, no rows."""
+    if isinstance(data, Mapping):
+        return bool(data) and all(isinstance(v, str) for v in data.values())
+    return isinstance(data, pa.Schema)
+
+
+def _declared(data: object) -> Iterator[tuple[str, str]]:
+    """Column names and SQL types of a schema, a frame, or rows."""
+    if isinstance(data, Mapping) and is_schema(data):
+        yield from data.items()
+        return
+    for field in _arrow_schema(data):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        named = next((sql for test, sql in _NAMED if test(kind)), None)
+        if named is None:
+            raise DataError(f"column {field.name} has type {field.type}, which has no SQL type here")
+        yield field.name, named
+
+
+def _arrow_schema(data: object) -> pa.Schema:
+    try:
+        if isinstance(data, pa.Schema):
+            return data
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            return data.schema
+        if isinstance(data, list):
+            return pa.Table.from_pylist(data).schema
+        if isinstance(data, Mapping):
+            return pa.table(dict(data)).schema
+        return pa.Schema.from_pandas(data, preserve_index=False)
+    except FOREIGN as error:
+        raise DataError(f"no column types can be read from {type(data).__name__}: {error}") from None
