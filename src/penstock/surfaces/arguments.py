@@ -24,13 +24,13 @@ def microseconds(value: dt.datetime | str) -> int:
     return since // dt.timedelta(microseconds=1)
 
 
-def text(value: object, method: str) -> str:
+def sql_text(value: object, method: str) -> str:
     if not isinstance(value, str):
         raise StateError(f"{method} takes SQL text, not {type(value).__name__}")
     return value
 
 
-def name(value: object, what: str) -> str:
+def checked_name(value: object, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise BindError(f"{value!r} is not a name for {what}", hint="names are strings")
     return value
@@ -42,7 +42,7 @@ def flag(value: object, what: str) -> bool:
     return value
 
 
-def delay(value: object) -> str:
+def delay_clause(value: object) -> str:
     if isinstance(value, dt.timedelta):
         return f"INTERVAL {value // dt.timedelta(microseconds=1)} MICROSECONDS"
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
@@ -52,8 +52,8 @@ def delay(value: object) -> str:
     raise BindError(f"{value!r} is not a delay", hint="give a number of time units, or '5 seconds'")
 
 
-def quoted(name: object, what: str) -> str:
-    return "`" + name(name, what).replace("`", "``") + "`"
+def quoted_name(name: object, what: str) -> str:
+    return "`" + checked_name(name, what).replace("`", "``") + "`"
 
 
 _NAMED = [
@@ -70,11 +70,11 @@ _AMOUNT = re.compile(r"\s*\d+(\s+[A-Za-z]+)?\s*")
 _TYPE = re.compile(r"\s*[A-Za-z_]+\s*(\(\s*\d+\s*\))?\s*")
 
 
-def columns(name: str, data: object) -> str:
+def column_clauses(name: str, data: object) -> str:
     """The columns of a declaration, from data or from a schema."""
     columns = []
     for column, kind in _declared(data):
-        quoted = quoted(column, "a column")
+        quoted = quoted_name(column, "a column")
         if not _TYPE.fullmatch(kind):
             raise BindError(f"column {column}: {kind!r} is not a type")
         columns.append(f"{quoted} {kind}")

@@ -38,7 +38,16 @@ from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Standing
-from penstock.surfaces.arguments import columns, flag, is_schema, microseconds, name, quoted, text
+from penstock.surfaces.arguments import (
+    checked_name,
+    column_clauses,
+    delay_clause,
+    flag,
+    is_schema,
+    microseconds,
+    quoted_name,
+    sql_text,
+)
 from penstock.surfaces.options import Options
 
 Rows = Any
@@ -158,7 +167,7 @@ class Session:
 
     def execute(self, sql: str) -> list[Any]:
         """Run statements; each is whole or not at all, and the first wrong one stops the script."""
-        return [self._run(parsed) for parsed in parse(text(sql, "execute"))]
+        return [self._run(parsed) for parsed in parse(sql_text(sql, "execute"))]
 
     def _run(self, parsed: Parsed) -> Any:
         statement = bind(parsed, self.catalog)
@@ -221,9 +230,9 @@ class Session:
 
     def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
         """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed."""
-        named, timed = quoted(name, "a stream"), quoted(time, "a time column")
+        named, timed = quoted_name(name, "a stream"), quoted_name(time, "a time column")
         declared = self._declare(
-            f"CREATE STREAM {named} ({columns(name, source)}) WATERMARK {timed} DELAY OF {delay(delay)}"
+            f"CREATE STREAM {named} ({column_clauses(name, source)}) WATERMARK {timed} DELAY OF {delay_clause(delay)}"
         )
         assert isinstance(declared, CreateStream)
         self._add_stream(declared.stream)
@@ -231,7 +240,9 @@ class Session:
     def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:
         """A table with this content; a schema or `{column: type}` makes an empty one."""
         kind = "RETROACTIVE TABLE" if flag(retroactive, "retroactive") else "TABLE"
-        declared = self._declare(f"CREATE {kind} {quoted(name, 'a table')} ({columns(name, data)})")
+        declared = self._declare(
+            f"CREATE {kind} {quoted_name(name, 'a table')} ({column_clauses(name, data)})"
+        )
         assert isinstance(declared, CreateTable)
         table = declared.table
         rows = self._read(None if is_schema(data) else data, table.schema)
@@ -254,7 +265,7 @@ class Session:
         vectorized: bool = False,
     ) -> None:
         """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays."""
-        if not name(name, "a function").isidentifier():
+        if not checked_name(name, "a function").isidentifier():
             raise BindError(f"{name!r} is not a name for a function")
         if not callable(fn):
             raise DataError(f"function {name}: {fn!r} cannot be called")
@@ -271,7 +282,7 @@ class Session:
 
     def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> Query:
         """Register exactly one SELECT; `keep` holds the results of a MONOTONIC query for snapshots."""
-        parsed = parse(text(sql, "query"))
+        parsed = parse(sql_text(sql, "query"))
         if len(parsed) != 1:
             raise PlanError(
                 f"query takes exactly one SELECT, and there are {len(parsed)} statements",
@@ -295,7 +306,7 @@ class Session:
             while f"q{self._unnamed}" in self._queries:
                 self._unnamed += 1
             name = f"q{self._unnamed}"
-        name = name(name, "a query")
+        name = checked_name(name, "a query")
         if name.lower() in self._queries:
             raise BindError(f"there is a query {name} already", hint="drop it first, or take another name")
         root = top(optimize(bound.root))
@@ -306,7 +317,7 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Remove a query."""
-        if name(name, "a query").lower() not in self._queries:
+        if checked_name(name, "a query").lower() not in self._queries:
             raise BindError(
                 f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}"
             )
@@ -337,7 +348,7 @@ class Session:
 
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
-        key = name(stream, "a stream").lower()
+        key = checked_name(stream, "a stream").lower()
         if key not in self.catalog.streams:
             raise DataError(
                 f"there is no stream {stream}",
@@ -355,7 +366,7 @@ class Session:
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
     ) -> None:
         """Change a table from `at` on (default: clock + 1); deletes name whole rows, one copy each."""
-        key = name(table, "a table").lower()
+        key = checked_name(table, "a table").lower()
         if key not in self.catalog.tables:
             raise DataError(
                 f"there is no table {table}", hint=f"tables are {', '.join(self.catalog.tables) or 'none'}"
@@ -366,7 +377,7 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came below their stream's watermark."""
-        key = name(stream, "a stream").lower()
+        key = checked_name(stream, "a stream").lower()
         if key not in self.catalog.streams:
             raise DataError(f"there is no stream {stream}")
         schema = self.catalog.streams[key].schema
