@@ -122,19 +122,7 @@ class AntiJoinOperation:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
             before = done
             done, made = chains.probe(
-                keys,
-                times,
-                done,
-                index.key,
-                index.head,
-                index.chain,
-                0,
-                other.ts,
-                other.end,
-                False,
-                tie,
-                row,
-                slot,
+                keys, times, done, index.key, index.head, index.chain, other.ts, other.end, tie, row, slot
             )
             out_rows.append(row[:made])
             out_slots.append(slot[:made])
