@@ -21,6 +21,7 @@ from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
+from penstock.operators.slide import SlidingSums, slides
 from penstock.operators.tostream import ToStreamOperation
 from penstock.operators.union import MergeUnion
 from penstock.operators.windows import RangeWindow, RowsWindow, SlidingWindow, UnboundedWindow
@@ -75,7 +76,7 @@ class Pipeline:
         """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
         for at in range(len(self.stages) - 1, -1, -1):
             operator = self.stages[at][0]
-            if isinstance(operator, Grouping):
+            if isinstance(operator, Grouping | SlidingSums):
                 batch = operator.current(now)
                 for above, _ in self.stages[at + 1 :]:
                     batch = above.step([batch], now)
@@ -231,7 +232,11 @@ class _Builder:
         read += [a.argument for a in node.aggregations if a.argument is not None]
         below = self.build(node.input, _read(read))
         retracts = node is not self._replacing
-        operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
+        operator: Operator
+        if not retracts and slides(node, pattern(node.input)):
+            operator = SlidingSums(self._site(node), node)
+        else:
+            operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
         return self._stage(operator, below)
 
     def to_stream(self, node: ToStream, needed: Needed) -> int:

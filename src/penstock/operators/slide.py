@@ -1,0 +1,195 @@
+"""GROUP BY with counts, sums and averages of integers over a FIFO window, in one pass per step.
+
+Paper      Golab & Özsu 2005, §2.1 and rule 4; subtract-on-evict, exact for integers.
+Invariant  as `aggregate`: at every instant one row per group with members, exp = the group's next expiry.
+Pattern    WEAKEST, MONOTONIC → WEAK, at the root: a newer row replaces the older.
+State      the window as a ring of (exp, group, summands); per group one row of numbers.
+Cost       O(rows): one visit when a row comes and one when it goes, whatever the number of aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints, gather
+from penstock.data.clock import FOREVER
+from penstock.kernels import slide as kernels
+from penstock.operators.accumulators import sum_kind
+from penstock.operators.contract import Site, empty
+from penstock.plan.expressions import Aggregation, Expression
+from penstock.plan.nodes import Aggregate
+from penstock.plan.pattern import Pattern
+from penstock.state import words
+from penstock.state.arena import Slab, power_of_two
+from penstock.state.frame import Frame
+from penstock.state.registry import Registry
+
+
+def slides(node: Aggregate, pattern: Pattern) -> bool:
+    """Whether this operator can run the node: FIFO input, counts, sums and averages of narrow integers."""
+    return pattern in (Pattern.MONOTONIC, Pattern.WEAKEST) and bool(node.keys) and all(map(_fits, node.aggregations))
+
+
+def _fits(aggregation: Aggregation) -> bool:
+    argument = aggregation.argument
+    if argument is None:
+        return True
+    if aggregation.distinct:
+        return False
+    if aggregation.function == "count":
+        return True
+    return aggregation.function in ("sum", "avg") and sum_kind(argument) == "small"
+
+
+class SlidingSums:
+    """Summand columns: per argument its value (NULL: 0) and whether it is there (0 or 1)."""
+
+    def __init__(self, site: Site, node: Aggregate) -> None:
+        arena, name, evaluator = site.arena, site.name, site.evaluator
+        self._key_types = [k.expression.type for k in node.keys]
+        self._keys = [evaluator.compile(k.expression) for k in node.keys]
+        self._functions = [a.function for a in node.aggregations]
+        arguments = list(dict.fromkeys(a.argument for a in node.aggregations if a.argument is not None))
+        self._arguments = [evaluator.compile(a) for a in arguments]
+        self._sums = [_summed(a, node.aggregations) for a in arguments]
+        # Column 0 is the group's size; each argument has a sum (if asked for) and a count.
+        self._place: dict[Expression, tuple[int, int]] = {}
+        width = 1
+        for argument, summed in zip(arguments, self._sums, strict=True):
+            self._place[argument] = (width, width + summed)
+            width += summed + 1
+        self._width = width
+        self._spots = [(0, 0) if a.argument is None else self._place[a.argument] for a in node.aggregations]
+        plain = [s if f == "sum" else c for f, (s, c) in zip(self._functions, self._spots, strict=True) if f != "avg"]
+        # A sum is NULL without arguments, so its count decides too.
+        plain += [c for f, (_, c) in zip(self._functions, self._spots, strict=True) if f == "sum"]
+        self._plain = np.array(sorted(set(plain)), np.int64)
+        means = [spot for f, spot in zip(self._functions, self._spots, strict=True) if f == "avg"]
+        self._means = np.array(means, np.int64).reshape(-1, 2)
+        self._groups_known = Registry(arena, f"{name}.key", words.width(self._key_types))
+        self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
+        blank = np.array([*kernels.BLANK, *[0] * (width - 1)], np.int64)
+        self._groups = Slab(arena, name, group=(np.int64, blank))
+        self._ring = Slab(
+            arena, f"{name}.ring",
+            exp=(np.int64, 0), gid=(np.int32, 0), later=(np.int32, -1), sums=(np.int64, np.zeros(width - 1)),
+        )  # fmt: skip
+        self._registers = arena.array(f"{name}.registers", np.int64, 2, 0)
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        n = len(batch)
+        columns = len(self._key_types) + len(self._functions)
+        if n == 0 and not self._due(now):
+            return empty(columns)
+        gids, summands = self._entered(batch, n)
+        self._reserve(n)
+        room = 2 * n + self._due(now)
+        ring, state = self._ring, self._groups["group"]
+        time, exp, was = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+        gid = np.empty(room, np.int32)
+        after, before = np.empty((room, self._width), np.int64), np.empty((room, self._width), np.int64)
+        made = kernels.slide(
+            batch.ts, batch.exp, gids, summands, now, FOREVER, kernels.NEVER,
+            ring["exp"], ring["gid"], ring["later"], ring["sums"], self._registers,
+            state, time, exp, was, gid, after, before,
+        )  # fmt: skip
+        emptied = gid[:made][after[:made, 0] == 0] if n or made else gid[:0]
+        kept = kernels.keep_news(made, False, self._plain, self._means, time, exp, was, gid, after, before)
+        keys = tuple(_read(c) for c in self._key_frame.at(gid[:kept]))
+        out = Batch(time[:kept], exp[:kept], (*keys, *self._values(after[:kept])))
+        if len(emptied):
+            gone = np.unique(emptied)
+            self._groups_known.release(gone[state[gone, kernels.SIZE] == 0])
+        return out
+
+    def _entered(self, batch: Batch, n: int) -> tuple[Array, Array]:
+        """Group numbers and summands of the arrivals."""
+        summands = np.empty((n, self._width - 1), np.int64)
+        if n == 0:
+            return np.empty(0, np.int32), summands
+        at = 0
+        for run, summed in zip(self._arguments, self._sums, strict=True):
+            column = run(batch.columns, n)
+            if summed:
+                summands[:, at] = column.values
+                if column.valid is not None:
+                    summands[:, at][~column.valid] = 0
+                at += 1
+            summands[:, at] = 1 if column.valid is None else column.valid
+            at += 1
+        keys = [k(batch.columns, n) for k in self._keys]
+        gids, new = self._groups_known.ids_and_new(words.rows(keys, self._key_types, n))
+        capacity = self._groups_known.capacity
+        self._groups.fit(capacity)
+        self._key_frame.fit(capacity)
+        self._key_frame.put(gids[new], gather(keys, new))
+        return gids, summands
+
+    def _values(self, totals: Array) -> tuple[Column, ...]:
+        out = []
+        for function, (total, count) in zip(self._functions, self._spots, strict=True):
+            counts = totals[:, count].copy() if function == "count" else totals[:, count]
+            if function == "count":
+                out.append(Column(counts))
+                continue
+            some = counts > 0
+            valid = None if some.all() else some
+            if function == "sum":
+                out.append(Column(totals[:, total].copy(), valid))
+            else:
+                out.append(Column(totals[:, total] / (counts if valid is None else np.maximum(counts, 1)), valid))
+        return tuple(out)
+
+    def _due(self, now: int) -> int:
+        """How many members end by `now` (exp does not fall along the ring)."""
+        ring = self._ring["exp"]
+        front, high, low = int(self._registers[0]), int(self._registers[1]), 0
+        mask = len(ring) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if ring[(front + middle) & mask] <= now:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more members; a wider ring begins with the oldest."""
+        length = int(self._registers[1])
+        if length + n <= self._ring.capacity:
+            return
+        old = self._ring.capacity
+        order = (int(self._registers[0]) + np.arange(length)) & max(old - 1, 0)
+        held = {f: self._ring[f][order] for f in ("exp", "gid", "later", "sums")}
+        self._ring.fit(power_of_two(max(64, length + n)))
+        place = np.full(old, -1, np.int32)
+        place[order] = np.arange(length, dtype=np.int32)
+        for f, values in held.items():
+            self._ring[f][:length] = place[values] if f == "later" and old else values
+        state = self._groups["group"]
+        for f in (kernels.OLDEST, kernels.NEWEST):
+            live = state[:, kernels.SIZE] > 0
+            state[live, f] = place[state[live, f]] if old else state[live, f]
+        self._registers[0] = 0
+
+    def current(self, now: int) -> Batch:
+        """The answer itself: one row per group, from what the groups hold."""
+        state = self._groups["group"]
+        gids = np.flatnonzero(state[:, kernels.SHOWN] > now).astype(np.int32)
+        totals = np.column_stack([state[gids, kernels.SIZE], state[gids, kernels.TOTALS :]])
+        exp: Ints = state[gids, kernels.SHOWN]
+        return Batch(np.full(len(gids), now), exp, (*self._key_frame.at(gids), *self._values(totals)))
+
+
+def _summed(argument: Expression, aggregations: Sequence[Aggregation]) -> bool:
+    """Whether an argument's sum is asked for, and not only its count."""
+    return any(a.argument == argument and a.function != "count" for a in aggregations)
+
+
+def _read(column: Column) -> Column:
+    """Gathered now: the groups may be given to other keys."""
+    _ = column.values
+    return column
