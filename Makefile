@@ -13,7 +13,7 @@ demo: $(RUN)
 	$(BIN)/penstock demo
 
 # Kernels are compiled once, before the workers start: two workers compiling the same kernel cost twice the time.
-WARM = @if [ -f src/penstock/kernels/warm.py ]; then echo 'compiling kernels'; $(BIN)/python -m penstock.kernels.warm; fi
+WARM = @$(BIN)/python -m penstock.surfaces.warm
 test: $(DEV)
 	$(WARM)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

@@ -53,25 +53,6 @@ def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
 
 
 @kernel
-def find(words, gids, head, chain, keys):
-    """Give each row its group id, or -1 where the value is unknown."""
-    mask = head.shape[0] - 1
-    width = words.shape[1]
-    for i in range(words.shape[0]):
-        g = head[bucket(words, i, mask)]
-        while g >= 0:
-            same = True
-            for k in range(width):
-                if keys[g, k] != words[i, k]:
-                    same = False
-                    break
-            if same:
-                break
-            g = chain[g]
-        gids[i] = g
-
-
-@kernel
 def release(gids, head, chain, keys, free, registers):
     """Forget these values; their ids may be given to others."""
     mask = head.shape[0] - 1

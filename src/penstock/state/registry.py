@@ -51,12 +51,6 @@ class Registry:
                 return out, fresh[: int(self._registers[1])]
             self._grow()
 
-    def find(self, words: Ints) -> Ids:
-        """The id of each row, -1 for values not there."""
-        out = np.empty(len(words), np.int32)
-        kernels.find(words, out, self._head, self._chain, self._keys)
-        return out
-
     def release(self, ids: Ids) -> None:
         """Forget these values (each once)."""
         if len(ids):

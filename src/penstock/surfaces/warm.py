@@ -1,0 +1,206 @@
+"""Compile every kernel before it is needed: `python -m penstock.surfaces.warm`.
+
+Runs small sessions that reach every operator, over every kind of column and in both forms in which rows come
+in (Arrow arrays are read-only, Python rows are not, and Numba compiles for each). Kernels land in the cache
+on disk, where every later process finds them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.surfaces.options import Options
+from penstock.surfaces.session import Session
+
+_COLUMNS = """(ts {time}, x INT, y BIGINT, d DOUBLE, f FLOAT, s STRING, b BOOLEAN, i SMALLINT, t TIMESTAMP,
+    o TINYINT, e DATE) WATERMARK ts DELAY OF {delay}"""
+
+_WINDOWS = ("RANGE 4", "RANGE 6 SLIDE 3", "ROWS 3", "PARTITION BY x ROWS 2", "NOW", "UNBOUNDED")
+
+_AGGREGATES = ", ".join(
+    ["COUNT(*) AS n", "COUNT(d) AS m", "COUNT(DISTINCT y) AS u", "SUM(DISTINCT x) AS w"]
+    + [f"{f}({c}) AS {f}_{c}" for f in ("SUM", "AVG", "STDDEV") for c in ("x", "y", "d", "f", "i", "o")]
+    + [f"{f}({c}) AS {f}_{c}" for f in ("MIN", "MAX") for c in ("x", "y", "d", "f", "s", "i", "t", "o", "e")]
+)
+
+_ALL = "ts, x, y, d, f, s, b, i, t, o, e"
+_ORDERS = {
+    "FIFO": "a [RANGE 4]",
+    "STRICT": "a [ROWS 3]",
+    "WEAK": f"(SELECT {_ALL} FROM a [RANGE 4] UNION ALL SELECT {_ALL} FROM c [RANGE 6]) AS u",
+    "SLIDING": "a [RANGE 6 SLIDE 3]",
+    "ENDLESS": "a [UNBOUNDED]",
+}
+"""Inputs whose rows end in each kind of order."""
+
+
+def _statements() -> list[str]:
+    made = [f"SELECT x, y + 1 AS z, upper(s) AS s FROM a [{w}] WHERE d > 0 OR d IS NULL" for w in _WINDOWS]
+    made += [f"SELECT {_ALL} FROM a [ROWS 2]", f"SELECT {_ALL} FROM a [RANGE 4 SLIDE 2]"]
+    for order in _ORDERS.values():
+        made += [
+            f"SELECT s, {_AGGREGATES} FROM {order} GROUP BY s",
+            f"SELECT x, s, COUNT(*) AS n FROM {order} GROUP BY x, s",
+            f"SELECT {_AGGREGATES} FROM {order}",
+            f"SELECT x, COUNT(*) AS n FROM {order} GROUP BY x HAVING COUNT(*) > 1",
+            f"SELECT n, COUNT(*) AS k FROM (SELECT x, COUNT(*) AS n FROM {order} GROUP BY x) AS g GROUP BY n",
+            f"SELECT DISTINCT x FROM {order}",
+            f"SELECT DISTINCT s, y FROM {order}",
+            *(f"{kind}(SELECT x, s FROM {order})" for kind in ("ISTREAM", "DSTREAM", "RSTREAM")),
+        ]
+    made += _set_operations() + _joins() + _TEXTS
+    return made
+
+
+_TEXTS = [
+    "SELECT length(s) AS n, substring(s, 2, 1) AS m, s || '!' AS o FROM a [RANGE 4] WHERE s < 'b'",
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 4] AS r WHERE l.s < r.s",
+    "SELECT x FROM a [RANGE 4] WHERE starts_with(s, 'a') OR ends_with(s, 'a') OR contains(s, 'b')",
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 4] AS r WHERE contains(l.s, r.s)",
+]
+"""What is done with strings."""
+
+
+def _set_operations() -> list[str]:
+    made = []
+    for word in ("INTERSECT", "EXCEPT", "UNION"):
+        for all_ in ("", " ALL"):
+            for window in _WINDOWS:
+                made.append(f"SELECT x FROM a [{window}] {word}{all_} SELECT x FROM c [RANGE 3]")
+                made.append(f"SELECT s, y FROM c [RANGE 4] {word}{all_} SELECT s, y FROM a [{window}]")
+    return made
+
+
+def _joins() -> list[str]:
+    anti = "LEFT ANTI JOIN"
+    made = []
+    for window in _WINDOWS:
+        made += [
+            f"SELECT l.x, r.s FROM a [{window}] AS l, c [RANGE 4] AS r WHERE l.x = r.x",
+            f"SELECT l.x FROM a [{window}] AS l, a [RANGE 3] AS r WHERE l.s = r.s AND l.y = r.y AND l.d <> r.d",
+            f"SELECT l.x FROM a [{window}] AS l, c [RANGE 4] AS r WHERE l.x < r.x",
+            (
+                f"SELECT l.x FROM a [{window}] AS l, c [RANGE 4] AS r, a [RANGE 2] AS m "
+                "WHERE l.x = r.x AND r.s = m.s"
+            ),
+            (
+                f"SELECT l.x FROM a [{window}] AS l, c [RANGE 4] AS r, a [RANGE 2] AS m "
+                "WHERE l.x = r.x AND r.x = m.x AND l.y < m.y"
+            ),
+            f"SELECT l.x, n.v FROM a [{window}] AS l, n WHERE l.x = n.k",
+            f"SELECT l.x, o.v FROM a [{window}] AS l, o WHERE l.x = o.k",
+            f"SELECT l.x, n.v FROM a [{window}] AS l, c [RANGE 4] AS r, n WHERE l.x = n.k AND r.x = n.k",
+            f"SELECT l.x, o.v FROM a [{window}] AS l, c [RANGE 4] AS r, o WHERE l.s = o.v AND r.s = l.s",
+            f"SELECT l.x, l.s FROM a [{window}] AS l {anti} c [RANGE 3] AS r ON l.x = r.x",
+            f"SELECT l.x, l.s FROM c [RANGE 4] AS l {anti} a [{window}] AS r ON l.s = r.s AND l.x = r.x",
+            (
+                f"SELECT l.x FROM a [{window}] AS l WHERE NOT EXISTS "
+                "(SELECT 1 FROM c [RANGE 3] AS r WHERE r.x > l.x)"
+            ),
+        ]
+    made.append("SELECT l.x FROM a [RANGE 4] AS l, a [RANGE 5] AS r WHERE upper(l.s) = upper(r.s)")
+    made.append("SELECT l.x FROM a [RANGE 4] AS l, a [RANGE 5] AS r WHERE l.d = r.f")
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """Rows at an instant, before the clock's base is added."""
+
+    at: int
+    ordinal: int
+
+    def row(self, timestamp: bool) -> dict[str, object]:
+        k, gap = self.ordinal % 3, self.ordinal % 4 == 3
+        return {
+            "ts": _instant(self.at) if timestamp else self.at,
+            "x": None if gap else k, "y": k * 2**40, "d": None if gap else k / 2, "f": k / 4,
+            "s": None if gap else "abc"[k] * 9, "b": k == 0, "i": k, "t": _instant(k), "o": k, "e": None,
+        }  # fmt: skip
+
+
+def _instant(seconds: int) -> pa.TimestampScalar:
+    return pa.scalar(seconds * 1_000_000, pa.timestamp("us")).as_py()
+
+
+def _session(statements: Sequence[str], *, timestamp: bool) -> None:
+    session = Session(Options())
+    time_type, delay = ("TIMESTAMP", "INTERVAL 1 SECOND") if timestamp else ("BIGINT", "INTERVAL 1")
+    for stream in ("a", "c"):
+        session.execute(f"CREATE STREAM {stream} {_COLUMNS.format(time=time_type, delay=delay)}")
+    session.create_table("n", [{"k": 1, "v": "u"}, {"k": 2, "v": None}])
+    session.create_table("o", [{"k": 1, "v": "abc"}], retroactive=True)
+    queries = [session.query(text) for text in statements]
+    for stretch in range(3):
+        start = 20 * stretch
+        for stream in ("a", "c"):
+            _feed(session, stream, start, timestamp)
+        session.update_table("n", insert=[{"k": 0, "v": "w"}])
+        session.update_table("o", insert=[{"k": 2, "v": "c"}], delete=[{"k": 1, "v": "abc"}])
+        session.advance(_instant(start + 12) if timestamp else start + 12)
+        session.update_table("o", insert=[{"k": 1, "v": "abc"}], delete=[{"k": 2, "v": "c"}])
+    for query in queries:
+        query.changes()
+        if query.pattern != "MONOTONIC":
+            query.snapshot()
+    session.late("a")
+
+
+def _feed(session: Session, stream: str, start: int, timestamp: bool) -> None:
+    """In order as Arrow; a row alone; out of order and late as Python rows."""
+    schema = {field.name: field.type.arrow for field in session.catalog.streams[stream].schema}
+    in_order = [_Feed(start + k // 2, k).row(timestamp) for k in range(12)]
+    session.push(stream, pa.Table.from_pylist(in_order, schema=pa.schema(schema)))
+    session.push(stream, [_Feed(start + 7, 1).row(timestamp)])
+    session.push(stream, [_Feed(start + at, at).row(timestamp) for at in (10, 8, 9, 9, 8, 1, 11, 12)])
+
+
+_GROWING = [
+    "SELECT l.s FROM a [RANGE 2] AS l, a [RANGE 3] AS r WHERE l.s = r.s",
+    "SELECT l.s FROM a [ROWS 2000] AS l, a [RANGE 3] AS r WHERE l.s = r.s",
+    "SELECT s, COUNT(*) AS n, MAX(s) AS m FROM a [RANGE 2] GROUP BY s",
+    "SELECT s FROM a [ROWS 3000] EXCEPT ALL SELECT s FROM a [RANGE 1]",
+    "SELECT DISTINCT s FROM a [RANGE 2]",
+]
+
+
+def _growth() -> None:
+    """Enough different strings for tables to grow and for the string pool to be swept."""
+    session = Session(Options())
+    session.create_stream("a", {"ts": "BIGINT", "s": "STRING"}, time="ts")
+    for statement in _GROWING:
+        session.query(statement)
+    for at in range(0, 40, 4):
+        count = 1200
+        texts = [f"{at} {k}" for k in range(count)]
+        session.push("a", {"ts": [at + k * 4 // count for k in range(count)], "s": texts})
+    session.advance(100)
+
+
+def warm() -> float:
+    """Compile or load every kernel; seconds it took."""
+    begin = time.perf_counter()
+    _growth()
+    statements = _statements()
+    _session(statements, timestamp=False)
+    timed = [
+        "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
+        "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",
+        "SELECT l.x FROM a [RANGE 5 SECONDS] AS l, c [ROWS 3] AS r WHERE l.s LIKE 'a%' AND l.t = r.t",
+    ]
+    _session(timed, timestamp=True)
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    sys.stdout.write(f"kernels are ready: {warm():.1f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
