@@ -40,11 +40,12 @@ Predicate = Callable[[Sequence[Column], int], Mask]
 
 
 class Evaluator:
-    """Compiles expressions over one string pool; literals it compiles are pinned there."""
+    """Compiles expressions over one string pool; literals it compiles are pinned there until `release`."""
 
     def __init__(self, strings: Strings, functions: Mapping[str, Function]) -> None:
         self._strings = strings
         self._functions = functions
+        self._pins: dict[str, int] = {}
         self._builders: dict[str, Builder] = {
             **logic.builders(strings),
             **comparison.builders(strings),
@@ -67,6 +68,12 @@ class Evaluator:
             )
         run = part.run
         return lambda columns, rows: Column(*run(columns, rows))
+
+    def release(self) -> None:
+        """What was compiled here is not run any more: its literals may go."""
+        for code in self._pins.values():
+            self._strings.unpin(code)
+        self._pins.clear()
 
     def predicate(self, expression: Expression) -> Predicate:
         """The rows for which the expression is TRUE; NULL counts as not true, which is all WHERE asks."""
@@ -100,8 +107,13 @@ class Evaluator:
         if literal.value is None:
             return _null(literal.type)
         if literal.type is Type.STRING:
-            return np.array([self._strings.pin(str(literal.value))], np.int32), None
+            return np.array([self._pin(str(literal.value))], np.int32), None
         return np.array([literal.value], literal.type.dtype), None
+
+    def _pin(self, text: str) -> int:
+        if text not in self._pins:
+            self._pins[text] = self._strings.pin(text)
+        return self._pins[text]
 
     def _folded(self, expression: Expression, run: Run) -> Pair:
         values, valid = run((), 1)
@@ -110,7 +122,7 @@ class Evaluator:
                 return _null(expression.type)
             valid = None
         if expression.type is Type.STRING:
-            self._strings.pin(self._strings.text(int(values[0])))
+            self._pin(self._strings.text(int(values[0])))
         return np.array(values), valid
 
     # -------------------------------------------------------------- predicates

@@ -136,8 +136,9 @@ class Answer:
         """Bytes of the kept view."""
         return self._view.size_bytes
 
-    def mark_strings(self, mark: Callable[[Array], None]) -> None:
-        """Tell which string codes the view holds."""
+    def mark_strings(self, mark: Callable[[Array], None], now: int) -> None:
+        """Tell which string codes the view holds at the clock."""
+        self._view.compact(now)
         for type_, column in self._view.columns_in_use():
             if type_ is Type.STRING:
                 mark(column.values)

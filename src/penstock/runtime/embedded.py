@@ -42,6 +42,7 @@ class Standing:
     name: str
     root: Root
     since: int
+    evaluator: Evaluator
     pipeline: Pipeline
     answer: Answer
     begun: bool = False
@@ -54,7 +55,6 @@ class Engine:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.strings = Strings()
-        self._evaluator = Evaluator(self.strings, catalog.functions)
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
         self.tables: dict[str, RelationState] = {}
@@ -95,9 +95,14 @@ class Engine:
         """Start a query: it sees rows with ts > clock."""
         assert self.time_type is not None
         since = self.clock + 1
-        pipeline = build(root, self._evaluator, self.strings, since)
+        evaluator = Evaluator(self.strings, self.catalog.functions)
+        try:
+            pipeline = build(root, evaluator, self.strings, since)
+        except PenstockError:
+            evaluator.release()
+            raise
         answer = Answer(root, self.strings, self.time_type, keep=keep)
-        standing = Standing(name, root, since, pipeline, answer)
+        standing = Standing(name, root, since, evaluator, pipeline, answer)
         self.queries[name.lower()] = standing
         for stream in pipeline.streams:
             self.sources[stream].raise_to(since)
@@ -105,13 +110,18 @@ class Engine:
             self._advance()
         except PenstockError:
             if standing.failed is not None:
-                del self.queries[name.lower()]
+                self._forget(standing)
             raise
         return standing
 
     def drop(self, name: str) -> None:
-        del self.queries[name.lower()]
+        self._forget(self.queries[name.lower()])
         self._advance()
+
+    def _forget(self, standing: Standing) -> None:
+        del self.queries[standing.name.lower()]
+        standing.evaluator.release()
+        self.sweep_strings()
 
     # ------------------------------------------------------------------ feeding
 
@@ -162,7 +172,7 @@ class Engine:
         errors: list[PenstockError] = []
         for until, part in _slices(feeds, clock):
             self._step(part, until, errors)
-        self._sweep_strings()
+        self.sweep_strings()
         if errors:
             raise errors[0]
 
@@ -218,7 +228,7 @@ class Engine:
             return standing.answer.snapshot(self.clock, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
-        pipeline = build(standing.root, self._evaluator, self.strings, standing.since)
+        pipeline = build(standing.root, standing.evaluator, self.strings, standing.since)
         answer = Answer(standing.root, self.strings, self.time_type, keep=True)
         feeds = {}
         for kind, name in pipeline.sources:
@@ -238,8 +248,8 @@ class Engine:
 
     # ------------------------------------------------------------------ memory
 
-    def _sweep_strings(self) -> None:
-        """Free strings nobody holds, once the pool has doubled."""
+    def sweep_strings(self) -> None:
+        """Free strings nobody holds, once the pool has doubled. Only between steps: a step's batches hold codes."""
         if len(self.strings) < self._swept_at:
             return
         marks = np.zeros(self.strings.capacity, np.bool_)
@@ -254,7 +264,7 @@ class Engine:
             for columns in table.columns_in_use():
                 _mark(mark, table.table.schema, columns)
         for standing in self.queries.values():
-            standing.answer.mark_strings(mark)
+            standing.answer.mark_strings(mark, self.clock)
             standing.pipeline.arena.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))

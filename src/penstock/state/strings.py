@@ -5,12 +5,13 @@ State      the bytes end to end, per code where they are, an open-addressing tab
 Cost       O(bytes) to encode or decode; comparing for equality is comparing integers.
 
 `sweep` frees codes nobody holds. It raises `epoch`: whoever remembers something per code forgets it then.
-Codes taken with `pin` (literals in queries) are never freed.
+Codes taken with `pin` (literals in queries) are not freed until `unpin`.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ class Strings:
         self._free = np.empty(64, np.int32)
         self._meta = np.zeros(4, np.int64)
         self._seed = np.array([secrets.randbits(64) | 1 for _ in range(3)], np.uint64)
-        self._pinned: set[int] = set()
+        self._pinned: Counter[int] = Counter()
         self._sorted = np.empty(0, np.int32)
         self._ranks = np.empty(0, np.int32)
         self._ranked_at = (-1, -1)
@@ -146,8 +147,14 @@ class Strings:
     def pin(self, text: str) -> int:
         """The code of a string that no sweep will free."""
         code = self.code(text)
-        self._pinned.add(code)
+        self._pinned[code] += 1
         return code
+
+    def unpin(self, code: int) -> None:
+        """Take one pin back; a string without any is swept like others."""
+        self._pinned[code] -= 1
+        if self._pinned[code] <= 0:
+            del self._pinned[code]
 
     # -------------------------------------------------------------- codes to text
 

@@ -36,9 +36,10 @@ class View:
         self._chunks.append(batch)
         self._rows += len(batch)
         if self._rows > self._limit:
-            self._compact(now)
+            self.compact(now)
 
-    def _compact(self, now: int) -> None:
+    def compact(self, now: int) -> None:
+        """Let go of rows that ended."""
         live = self.at(now)
         self._chunks = [live]
         self._rows = len(live)

@@ -245,7 +245,7 @@ class Session:
         )
         assert isinstance(declared, CreateTable)
         table = declared.table
-        rows = self._read(None if is_schema(data) else data, table.schema)
+        rows = _no_rows(table.schema) if is_schema(data) else self._read(data, table.schema)
         self._add_table(table)
         self.engine.load(name.lower(), rows)
 
@@ -355,8 +355,7 @@ class Session:
                 hint=f"streams are {', '.join(self.catalog.streams) or 'none'}",
             )
         declared = self.catalog.streams[key]
-        columns = read_rows(rows, declared.schema, self.engine.strings, frozenset([declared.time]))
-        self.engine.push(key, columns)
+        self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
 
     def advance(self, until: object) -> None:
         """Nothing with ts <= until will come any more: process up to there."""
@@ -372,8 +371,11 @@ class Session:
                 f"there is no table {table}", hint=f"tables are {', '.join(self.catalog.tables) or 'none'}"
             )
         schema = self.catalog.tables[key].schema
-        gone, new = self._read(delete, schema), self._read(insert, schema)
-        self.engine.update(key, None if at is None else self.instant(at), gone, new)
+        when = None if at is None else self.instant(at)
+        nothing = _no_rows(schema)
+        gone = nothing if delete is None else self._read(delete, schema)
+        new = nothing if insert is None else self._read(insert, schema)
+        self.engine.update(key, when, gone, new)
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came below their stream's watermark."""
@@ -381,14 +383,16 @@ class Session:
         if key not in self.catalog.streams:
             raise DataError(f"there is no stream {stream}")
         schema = self.catalog.streams[key].schema
-        columns = self.engine.sources[key].late() or self._read(None, schema)
+        columns = self.engine.sources[key].late() or _no_rows(schema)
         arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
 
-    def _read(self, rows: Rows, schema: Schema) -> tuple[Column, ...]:
-        if rows is None:
-            return tuple(Column(np.empty(0, f.type.dtype)) for f in schema)
-        return read_rows(rows, schema, self.engine.strings, frozenset())
+    def _read(self, rows: Rows, schema: Schema, required: frozenset[int] = frozenset()) -> tuple[Column, ...]:
+        try:
+            return read_rows(rows, schema, self.engine.strings, required)
+        except DataError:
+            self.engine.sweep_strings()  # those that came with the refused rows
+            raise
 
     # ------------------------------------------------------------------ time and size
 
@@ -419,3 +423,7 @@ class Session:
     def size_bytes(self) -> int:
         """What all queries' operators remember."""
         return self.engine.size_bytes
+
+
+def _no_rows(schema: Schema) -> tuple[Column, ...]:
+    return tuple(Column(np.empty(0, f.type.dtype)) for f in schema)
