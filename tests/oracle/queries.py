@@ -312,7 +312,7 @@ class Maker:
         if self.root and self.chance(0.6, "stddev") and not self.is_nan_possible(number):
             return Agg("STDDEV", number, False, "DOUBLE")
         if number.type == "DOUBLE":
-            return Agg(self.rng.choice(("SUM", "MIN", "MAX")), number, False, "DOUBLE")
+            return Agg(self.rng.choice(("SUM", "SUM", "MIN", "MAX")), number, False, "DOUBLE")
         return Call("/", (Agg("SUM", number, False, "BIGINT"), Lit(2, "INT")), "DOUBLE")
 
     def is_nan_possible(self, expr: Expr) -> bool:
@@ -324,7 +324,7 @@ class Maker:
         if not numbers:
             return Lit(1, "INT")
         doubles = [c for c in numbers if c[2] == "DOUBLE"]
-        column = Col(*self.rng.choice(doubles if doubles and self.chance(0.3) else numbers))
+        column = Col(*self.rng.choice(doubles if doubles and self.chance(0.5) else numbers))
         if self.chance(0.2, "arithmetic"):
             kind = "DOUBLE" if column.type == "DOUBLE" else "BIGINT"
             return Call(self.rng.choice(("+", "*")), (column, Lit(self.rng.choice(INTS), "INT")), kind)
@@ -391,6 +391,8 @@ class Maker:
             options += [Call(f, (other, integer), result) for f in ("+", "-", "*")]
             options += [Call("neg", (other,), other.type), Call("abs", (other,), other.type)]
             if kind == "DOUBLE":
+                if "nan" not in self.on:
+                    options.append(Call(self.rng.choice(("floor", "ceil")), (other,), "DOUBLE"))
                 options += [Call("/", (integer, Lit(self.rng.choice((2, 4, 0)), "INT")), "DOUBLE"),
                             Call("/", (other, self.scalar("INT", columns, 0)), "DOUBLE")]  # fmt: skip
             else:
@@ -398,8 +400,6 @@ class Maker:
                 times = [Col(*c) for c in columns if c[2] == "TIME"]
                 if times and not self.schema.timestamps:
                     options.append(Call("%", (self.rng.choice(times), Lit(self.rng.choice((2, 3, 5)), "INT")), "BIGINT"))
-                if "nan" not in self.on and (doubles := [Col(*c) for c in columns if c[2] == "DOUBLE"]):
-                    options.append(Call(self.rng.choice(("floor", "ceil")), (self.rng.choice(doubles),), "BIGINT"))
         if "cast" in self.on:
             options.append(Call("to double" if kind == "DOUBLE" else "to bigint", (integer,), "DOUBLE" if kind == "DOUBLE" else "BIGINT"))
         if "udf" in self.on and kind != "DOUBLE":

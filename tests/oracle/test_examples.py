@@ -391,6 +391,15 @@ def test_a_query_sees_rows_after_the_clock_of_its_registration() -> None:
     play.sends(("+", 9, 109, 2), ("+", 9, 109, 3))
 
 
+def test_a_query_does_not_see_what_came_before_it_on_a_stream_nobody_read() -> None:
+    play = drawn(AB, "SELECT x FROM a [RANGE 20]", name="first")
+    play.push("a", (8, 0, 1))
+    play.push("b", (7, 0, 2), (9, 0, 3))
+    play.query("SELECT x FROM b [RANGE 20]")  # the clock shows 7
+    play.advance(9)
+    play.sends(("+", 9, 29, 3))
+
+
 # -- relations to streams ---------------------------------------------------------------------------------
 
 
