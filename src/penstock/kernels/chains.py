@@ -12,17 +12,17 @@ from penstock.kernels.hashing import mix
 from penstock.kernels.jit import kernel
 
 
-USED, TAIL, ROOM, BASE = 0, 1, 2, 3
-OWNER, LINKS, HEADS, MASK = 0, 1, 2, 3
+USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
+OWNER, FIELD, HEADS, MASK = 0, 1, 2, 3
 
 
 @kernel
-def link(key, head, chain, index, first, last):  # type: ignore[no-untyped-def]
+def link(rows, head, edge, index, first, last):  # type: ignore[no-untyped-def]
     """Add slots [first, last) of an edge to one of its indexes."""
-    at = index[LINKS]
     for s in range(first, last):
-        b = index[HEADS] + np.int64(mix(key[at + s]) & np.uint64(index[MASK]))
-        chain[at + s] = head[b]
+        p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
+        b = index[HEADS] + np.int64(mix(rows[p]) & np.uint64(index[MASK]))
+        rows[p + 1] = head[b]
         head[b] = s
 
 
@@ -126,8 +126,7 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
 
 @kernel
 def walk(  # type: ignore[no-untyped-def]
-    begin, times, sides, slots, edges, indexes, first_index, order, exp, key, head, chain, stats,
-    out_ts, out_exp, out_slot,
+    begin, times, sides, slots, edges, indexes, first_index, order, rows, head, stats, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
@@ -147,18 +146,21 @@ def walk(  # type: ignore[no-untyped-def]
         i = sides[e]
         t = times[e]
         mark = n
+        own = edges[i, BASE] + slots[e] * edges[i, WIDTH]
         at[i] = slots[e]
-        ends[0] = exp[edges[i, BASE] + slots[e]]
+        ends[0] = rows[own]
         h = 0
         down = True
         while h >= 0:
             target = order[i, h, 0]
             index = order[i, h, 1]
-            links = indexes[index, LINKS]
+            field = indexes[index, FIELD]
             base = edges[target, BASE]
+            width = edges[target, WIDTH]
             tail = edges[target, TAIL]
             if down:
-                k = key[indexes[order[i, h, 3], LINKS] + at[order[i, h, 2]]]
+                giver = order[i, h, 2]
+                k = rows[edges[giver, BASE] + at[giver] * edges[giver, WIDTH] + indexes[order[i, h, 3], FIELD]]
                 s = np.int64(head[indexes[index, HEADS] + np.int64(mix(k) & np.uint64(indexes[index, MASK]))])
                 stats[i, h, 0] += 1
                 if h + 1 == hops:
@@ -166,17 +168,18 @@ def walk(  # type: ignore[no-untyped-def]
                     end = ends[h]
                     first = n
                     while s >= tail:
-                        x = exp[base + s]
+                        p = base + s * width
+                        x = rows[p]
                         if x <= t:
                             break
-                        if key[links + s] == k:
+                        if rows[p + field] == k:
                             if n == room:
                                 return e, mark
                             out_slot[target, n] = s
                             out_ts[n] = t
                             out_exp[n] = min(end, x)
                             n += 1
-                        s = np.int64(chain[links + s])
+                        s = rows[p + field + 1]
                     stats[i, h, 1] += n - first
                     for j in range(hops + 1):
                         if j != target:
@@ -189,26 +192,85 @@ def walk(  # type: ignore[no-untyped-def]
             else:
                 k = wanted[h]
                 s = cursor[h]
+            p = base
             while s >= tail:
-                if exp[base + s] <= t:
+                p = base + s * width
+                if rows[p] <= t:
                     s = -1
                     break
-                if key[links + s] == k:
+                if rows[p + field] == k:
                     break
-                s = np.int64(chain[links + s])
+                s = rows[p + field + 1]
             if s < tail:
                 h -= 1
                 down = False
                 continue
             stats[i, h, 1] += 1
             at[target] = s
-            cursor[h] = chain[links + s]
-            ends[h + 1] = min(ends[h], exp[base + s])
+            cursor[h] = rows[p + field + 1]
+            ends[h + 1] = min(ends[h], rows[p])
             h += 1
             down = True
         for index in range(first_index[i], first_index[i + 1]):
-            links = indexes[index, LINKS]
-            b = indexes[index, HEADS] + np.int64(mix(key[links + slots[e]]) & np.uint64(indexes[index, MASK]))
-            chain[links + slots[e]] = head[b]
+            p = own + indexes[index, FIELD]
+            b = indexes[index, HEADS] + np.int64(mix(rows[p]) & np.uint64(indexes[index, MASK]))
+            rows[p + 1] = head[b]
             head[b] = slots[e]
+    return times.shape[0], n
+
+
+@kernel
+def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out_exp, out_slot):  # type: ignore[no-untyped-def]
+    """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
+    n = 0
+    room = out_ts.shape[0]
+    l_base, l_tail, l_heads, l_mask = edges[0, BASE], edges[0, TAIL], indexes[0, HEADS], np.uint64(indexes[0, MASK])
+    r_base, r_tail, r_heads, r_mask = edges[1, BASE], edges[1, TAIL], indexes[1, HEADS], np.uint64(indexes[1, MASK])
+    out_l, out_r = out_slot[0], out_slot[1]
+    for e in range(begin, times.shape[0]):
+        t = times[e]
+        slot = np.int64(slots[e])
+        mark = n
+        if sides[e] == 0:
+            own = l_base + 3 * slot
+            end, k = rows[own], rows[own + 1]
+            h = mix(k)
+            s = np.int64(head[r_heads + np.int64(h & r_mask)])
+            while s >= r_tail:
+                p = r_base + 3 * s
+                x = rows[p]
+                if x <= t:
+                    break
+                if rows[p + 1] == k:
+                    if n == room:
+                        return e, mark
+                    out_ts[n] = t
+                    out_exp[n] = min(end, x)
+                    out_l[n] = slot
+                    out_r[n] = s
+                    n += 1
+                s = rows[p + 2]
+            b = l_heads + np.int64(h & l_mask)
+        else:
+            own = r_base + 3 * slot
+            end, k = rows[own], rows[own + 1]
+            h = mix(k)
+            s = np.int64(head[l_heads + np.int64(h & l_mask)])
+            while s >= l_tail:
+                p = l_base + 3 * s
+                x = rows[p]
+                if x <= t:
+                    break
+                if rows[p + 1] == k:
+                    if n == room:
+                        return e, mark
+                    out_ts[n] = t
+                    out_exp[n] = min(end, x)
+                    out_l[n] = s
+                    out_r[n] = slot
+                    n += 1
+                s = rows[p + 2]
+            b = r_heads + np.int64(h & r_mask)
+        rows[own + 2] = head[b]
+        head[b] = slot
     return times.shape[0], n

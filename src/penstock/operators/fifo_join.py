@@ -111,7 +111,7 @@ class FifoJoin:
                     target = self._order[i, h, 0]
                     old, weight = self._fan[i, target], min(1.0, probes / 4096)
                     self._fan[i, target] = met / probes if old < 0 else old + weight * (met / probes - old)
-        if len(self._keys) > 2 and not np.allclose(before, self._fan, rtol=0.1):
+        if not np.allclose(before, self._fan, rtol=0.1):
             self._plan()
 
     # ------------------------------------------------------------------ a step
@@ -157,14 +157,21 @@ class FifoJoin:
             out_ts, out_exp = np.empty(room, np.int64), np.empty(room, np.int64)
             out_slot = np.empty((n, room), np.int32)
             before = done
-            done, made = chains.walk(
-                done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, self._order,
-                stems.exp, stems.key, stems.head, stems.chain, stats, out_ts, out_exp, out_slot,
-            )  # fmt: skip
+            if n == 2:
+                done, made = chains.walk_two(
+                    done, ts, side, slot, stems.edges, stems.indexes, stems.rows, stems.head,
+                    out_ts, out_exp, out_slot,
+                )  # fmt: skip
+            else:
+                done, made = chains.walk(
+                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, self._order,
+                    stems.rows, stems.head, stats, out_ts, out_exp, out_slot,
+                )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if done == before or (done < len(ts) and made > room // 2):
                 self._room *= 2
-        self._learn(stats)
+        if n > 2:
+            self._learn(stats)
         out_ts, out_exp = (np.concatenate(p) if len(parts) > 1 else p[0] for p in list(zip(*parts, strict=True))[:2])
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
         if len(out_ts) < self._room // 8:

@@ -159,7 +159,7 @@ class MultiwayJoin:
         bound = {i}
         while len(bound) < len(self._inputs):
             if not len(walk.times):
-                return Walk(walk.times, {k: _NONE for k in range(len(self._inputs))})
+                return Walk(walk.times, dict.fromkeys(range(len(self._inputs)), _NONE))
             target, partner = self._next(i, bound, back)
             bound.add(target)
             walk = self._hop(i, walk, target, partner, back=back)

@@ -61,6 +61,7 @@ class Engine:
         self.queries: dict[str, Standing] = {}
         self._clock: int | None = None
         self._swept_at = 4096
+        self._stepping = False
 
     # ------------------------------------------------------------------ what there is
 
@@ -78,7 +79,15 @@ class Engine:
     def last(self) -> int:
         return LAST_MICROSECOND if self.time_type is Type.TIMESTAMP else LATEST
 
+    def check_idle(self) -> None:
+        """Nothing may change in the middle of a step; a Python function of a query might try."""
+        if self._stepping:
+            raise StateError(
+                "the session is in the middle of a step", hint="a function in a query cannot use its session"
+            )
+
     def add_stream(self, stream: Stream) -> None:
+        self.check_idle()
         if self.time_type is None:
             self.time_type = stream.time_type
         elif self.time_type is not stream.time_type:
@@ -89,10 +98,12 @@ class Engine:
         self.sources[stream.name.lower()] = Source(stream, self.first)
 
     def add_table(self, table: Table) -> None:
+        self.check_idle()
         self.tables[table.name.lower()] = RelationState(table)
 
     def register(self, name: str, root: Root, *, keep: bool) -> Standing:
         """Start a query: it sees rows with ts > clock."""
+        self.check_idle()
         assert self.time_type is not None
         since = self.clock + 1
         evaluator = Evaluator(self.strings, self.catalog.functions)
@@ -105,6 +116,8 @@ class Engine:
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         self.queries[name.lower()] = standing
         for stream in pipeline.streams:
+            # What came for instants already applied, while nobody read the stream, is over.
+            self.sources[stream].take(self.clock)
             self.sources[stream].raise_to(since)
         try:
             self._advance()
@@ -115,6 +128,7 @@ class Engine:
         return standing
 
     def drop(self, name: str) -> None:
+        self.check_idle()
         self._forget(self.queries[name.lower()])
         self._advance()
 
@@ -127,6 +141,7 @@ class Engine:
 
     def push(self, name: str, columns: tuple[Column, ...]) -> None:
         """Rows of one stream, checked by the caller."""
+        self.check_idle()
         source = self.sources[name]
         times = columns[source.stream.time].values
         if len(times) and not (self.first <= int(times.min()) and int(times.max()) <= self.last):
@@ -140,6 +155,7 @@ class Engine:
 
     def advance(self, until: int) -> None:
         """Nothing with ts <= until will come any more on any stream."""
+        self.check_idle()
         for source in self.sources.values():
             source.raise_to(until + 1)
         if not self.queries:
@@ -149,6 +165,7 @@ class Engine:
     def update(
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
     ) -> None:
+        self.check_idle()
         when = self.clock + 1 if at is None else at
         self.tables[name].update(when, self.clock, delete, insert)
 
@@ -170,8 +187,12 @@ class Engine:
         batches = {("stream", n): s.take(clock) for n, s in self.sources.items()}
         feeds = {key: batch for key, batch in batches.items() if batch is not None}
         errors: list[PenstockError] = []
-        for until, part in _slices(feeds, clock):
-            self._step(part, until, errors)
+        self._stepping = True
+        try:
+            for until, part in _slices(feeds, clock):
+                self._step(part, until, errors)
+        finally:
+            self._stepping = False
         self.sweep_strings()
         if errors:
             raise errors[0]
@@ -250,7 +271,7 @@ class Engine:
 
     def sweep_strings(self) -> None:
         """Free strings nobody holds, once the pool has doubled. Only between steps: a step's batches hold codes."""
-        if len(self.strings) < self._swept_at:
+        if len(self.strings) < self._swept_at or self._stepping:
             return
         marks = np.zeros(self.strings.capacity, np.bool_)
 

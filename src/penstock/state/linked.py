@@ -15,9 +15,9 @@ from penstock.data.types import Type
 from penstock.kernels import chains
 from penstock.plan.pattern import Pattern
 from penstock.state.arena import Arena, Slab
+from penstock.state.index import Index
 from penstock.state.pool import Slots
 from penstock.state.roster import Events, Roster
-from penstock.state.index import Index
 
 
 class LinkedRoster:

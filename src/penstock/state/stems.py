@@ -18,30 +18,39 @@ from penstock.kernels import chains
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
-USED, TAIL, ROOM, BASE = chains.USED, chains.TAIL, chains.ROOM, chains.BASE
-OWNER, LINKS, HEADS, MASK = chains.OWNER, chains.LINKS, chains.HEADS, chains.MASK
+USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BASE, chains.WIDTH
+OWNER, FIELD, HEADS, MASK = chains.OWNER, chains.FIELD, chains.HEADS, chains.MASK
 
 
 class Stems:
-    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes."""
+    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes.
+
+    What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
+    in the same bucket. A row met costs one cache line.
+    """
 
     def __init__(self, arena: Arena, name: str, types: Sequence[Sequence[Type]], keys: Sequence[int]) -> None:
         self._arena = arena
         self._name = name
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
-        self.edges = arena.array(f"{name}.edges", np.int64, (len(types), 4), 0)
-        """Per edge: rows used, first live row, room, offset into `exp`."""
+        self.edges = arena.array(f"{name}.edges", np.int64, (len(types), 5), 0)
+        """Per edge: rows used, first live row, room, offset into `rows`, words a row."""
+        self.edges[:, WIDTH] = [1 + 2 * k for k in keys]
         self.indexes = arena.array(f"{name}.indexes", np.int64, (sum(keys), 4), 0)
-        """Per index: its edge, offset into `key` and `chain`, offset into `head`, number of buckets less one."""
+        """Per index: its edge, where its key stands in a row, offset into `head`, number of buckets less one."""
         self.indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
+        self.indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
         self.first_index = np.concatenate([[0], np.cumsum(keys)])
-        self.exp: Ints = arena.array(f"{name}.exp", np.int64, 0)
-        self.key: Ints = arena.array(f"{name}.key", np.int64, 0)
-        self.chain: Array = arena.array(f"{name}.chain", np.int32, 0)
+        self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.head: Array = arena.array(f"{name}.head", np.int32, 0)
 
     def __len__(self) -> int:
         return int((self.edges[:, USED] - self.edges[:, TAIL]).sum())
+
+    def table(self, edge: int) -> Array:
+        """An edge's rows as a table, one row each: a view."""
+        base, room, width = (int(self.edges[edge, f]) for f in (BASE, ROOM, WIDTH))
+        return self.rows[base : base + room * width].reshape(room, width)
 
     def reserve(self, wanted: Sequence[int]) -> None:
         """Room for so many more rows on each edge."""
@@ -62,34 +71,34 @@ class Stems:
         """Write rows after the last (room is reserved); returns the first's slot. They are not linked."""
         first = int(self.edges[edge, USED])
         last = first + len(batch)
-        base = int(self.edges[edge, BASE])
-        self.exp[base + first : base + last] = batch.exp
+        rows = self.table(edge)[first:last]
+        rows[:, 0] = batch.exp
+        for k, key in enumerate(keys):
+            rows[:, 1 + 2 * k] = key
         self.frames[edge].put(slice(first, last), columns)
-        for index, key in zip(self._of(edge), keys, strict=True):
-            at = int(self.indexes[index, LINKS])
-            self.key[at + first : at + last] = key
         self.edges[edge, USED] = last
         return first
 
     def expire(self, now: int) -> None:
         """Rows with exp <= now are gone."""
-        for edge in self.edges:
-            live = self.exp[edge[BASE] + edge[TAIL] : edge[BASE] + edge[USED]]
-            if len(live) and live[0] <= now:
-                edge[TAIL] += np.searchsorted(live, now, side="right")
+        for i, edge in enumerate(self.edges):
+            tail, used = int(edge[TAIL]), int(edge[USED])
+            exp = self.table(i)[tail:used, 0]
+            if tail < used and exp[0] <= now:
+                edge[TAIL] += np.searchsorted(exp, now, side="right")
 
     def _of(self, edge: int) -> range:
         return range(int(self.first_index[edge]), int(self.first_index[edge + 1]))
 
     def _slide(self, i: int, tail: int, used: int) -> None:
         """Move an edge's live rows to its front; chains keep pointing at them."""
-        live, base = used - tail, int(self.edges[i, BASE])
+        live = used - tail
         self.frames[i].shift(tail, used)
-        self.exp[base : base + live] = self.exp[base + tail : base + used]
+        rows = self.table(i)
+        rows[:live] = rows[tail:used]
+        rows[:live, 2::2] -= tail
         for index in self._of(i):
-            at, heads = int(self.indexes[index, LINKS]), int(self.indexes[index, HEADS])
-            self.key[at : at + live] = self.key[at + tail : at + used]
-            self.chain[at : at + live] = self.chain[at + tail : at + used] - tail
+            heads = int(self.indexes[index, HEADS])
             head = self.head[heads : heads + int(self.indexes[index, MASK]) + 1]
             head -= np.int32(tail)
             np.maximum(head, -1, out=head)
@@ -97,29 +106,20 @@ class Stems:
 
     def _lay_out(self, room: Ints) -> None:
         """Give every edge its room in fresh arrays."""
-        old = (self.exp, self.key, self.edges.copy(), self.indexes.copy())
+        held = [self.table(i)[: int(used)].copy() for i, used in enumerate(self.edges[:, USED])]
         arena, name = self._arena, self._name
         edges, indexes = self.edges, self.indexes
+        size = room * edges[:, WIDTH]
         edges[:, ROOM] = room
-        edges[:, BASE] = np.cumsum(room) - room
+        edges[:, BASE] = np.cumsum(size) - size
         owner = indexes[:, OWNER]
-        indexes[:, LINKS] = np.cumsum(room[owner]) - room[owner]
         buckets = np.array([power_of_two(int(r)) for r in room[owner]], np.int64)
         indexes[:, MASK] = buckets - 1
         indexes[:, HEADS] = np.cumsum(buckets) - buckets
-        self.exp = arena.array(f"{name}.exp", np.int64, int(room.sum()))
-        self.key = arena.array(f"{name}.key", np.int64, int(room[owner].sum()))
-        self.chain = arena.array(f"{name}.chain", np.int32, len(self.key))
+        self.rows = arena.array(f"{name}.rows", np.int64, int(size.sum()))
         self.head = arena.array(f"{name}.head", np.int32, int(buckets.sum()), -1)
         for i, frame in enumerate(self.frames):
             frame.fit(int(room[i]))
-            used = int(edges[i, USED])
-            self._copy(self.exp, int(edges[i, BASE]), old[0], int(old[2][i, BASE]), used)
-        for k in range(len(indexes)):
-            edge = edges[owner[k]]
-            self._copy(self.key, int(indexes[k, LINKS]), old[1], int(old[3][k, LINKS]), int(edge[USED]))
-            chains.link(self.key, self.head, self.chain, indexes[k], int(edge[TAIL]), int(edge[USED]))
-
-    @staticmethod
-    def _copy(to: Array, at: int, source: Array, begin: int, n: int) -> None:
-        to[at : at + n] = source[begin : begin + n]
+            self.table(i)[: len(held[i])] = held[i]
+            for k in self._of(i):
+                chains.link(self.rows, self.head, edges[i], indexes[k], int(edges[i, TAIL]), int(edges[i, USED]))

@@ -31,8 +31,10 @@ def sql_text(value: object, method: str) -> str:
 
 
 def checked_name(value: object, what: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise BindError(f"{value!r} is not a name for {what}", hint="names are strings")
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise BindError(
+            f"{value!r} is not a name for {what}", hint="names are strings of printable characters"
+        )
     return value
 
 

@@ -216,6 +216,7 @@ class Session:
 
     def _drop_relation(self, name: str) -> None:
         key = name.lower()
+        self.engine.check_idle()
         readers = [
             q.name for q in self.engine.queries.values() if key in q.pipeline.streams | q.pipeline.tables
         ]
@@ -321,6 +322,7 @@ class Session:
             raise BindError(
                 f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}"
             )
+        self.engine.check_idle()
         del self._queries[name.lower()]
         self.engine.drop(name)
 
