@@ -124,44 +124,58 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
     return keys.shape[0], n
 
 
+TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_MASK, GIVER, G_BASE, G_WIDTH, G_FIELD = range(11)
+HOP = 11
+
+
+def hops(edges, indexes, order):  # type: ignore[no-untyped-def]
+    """All a walk looks up about its hops, side by side: order[i, h] = (edge to visit, its index, edge that gives
+    the key, its index) for hop h of rows of edge i."""
+    target, index, giver, key = np.moveaxis(order, 2, 0)
+    parts = (
+        target, edges[target, BASE], edges[target, WIDTH], edges[target, TAIL], indexes[index, FIELD],
+        indexes[index, HEADS], indexes[index, MASK], giver, edges[giver, BASE], edges[giver, WIDTH], indexes[key, FIELD],
+    )  # fmt: skip
+    return np.stack(parts, axis=2).reshape(-1)
+
+
 @kernel
 def walk(  # type: ignore[no-untyped-def]
-    begin, times, sides, slots, edges, indexes, first_index, order, rows, head, stats, out_ts, out_exp, out_slot
+    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, stats, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
-    Rows come in (time, side) order, so every result is made once, by its last arrival, in time order.
-    order[i, h] = (edge to visit, its index, edge that gives the key, its index) for hop h of rows of edge i.
-    stats[i, h] counts (probes, partners met). Stops before a row whose results do not fit; returns (rows
-    done, results).
+    Rows come in (time, side) order, so every result is made once, by its last arrival, in time order. `plan`
+    comes from `hops`; stats[i, h] counts (probes, partners met). Stops before a row whose results do not fit;
+    returns (rows done, results).
     """
     n = 0
     room = out_ts.shape[0]
-    hops = order.shape[1]
+    hops = edges.shape[0] - 1
     at = np.empty(hops + 1, np.int64)  # by edge: the row of the partial result
     cursor = np.empty(hops, np.int64)  # by hop: the next candidate
     wanted = np.empty(hops, np.int64)  # by hop: the key sought
     ends = np.empty(hops, np.int64)  # by hop: when the partial result before it ends
     for e in range(begin, times.shape[0]):
-        i = sides[e]
+        i = np.int64(sides[e])
         t = times[e]
         mark = n
-        own = edges[i, BASE] + slots[e] * edges[i, WIDTH]
-        at[i] = slots[e]
+        slot = np.int64(slots[e])
+        own = edges[i, BASE] + slot * edges[i, WIDTH]
+        at[i] = slot
         ends[0] = rows[own]
         h = 0
         down = True
         while h >= 0:
-            target = order[i, h, 0]
-            index = order[i, h, 1]
-            field = indexes[index, FIELD]
-            base = edges[target, BASE]
-            width = edges[target, WIDTH]
-            tail = edges[target, TAIL]
+            q = (i * hops + h) * HOP
+            target = plan[q + TARGET]
+            base = plan[q + T_BASE]
+            width = plan[q + T_WIDTH]
+            tail = plan[q + T_TAIL]
+            field = plan[q + T_FIELD]
             if down:
-                giver = order[i, h, 2]
-                k = rows[edges[giver, BASE] + at[giver] * edges[giver, WIDTH] + indexes[order[i, h, 3], FIELD]]
-                s = np.int64(head[indexes[index, HEADS] + np.int64(mix(k) & np.uint64(indexes[index, MASK]))])
+                k = rows[plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD]]
+                s = np.int64(head[plan[q + T_HEADS] + np.int64(mix(k) & np.uint64(plan[q + T_MASK]))])
                 stats[i, h, 0] += 1
                 if h + 1 == hops:
                     # The last hop: every partner is a result.
@@ -175,16 +189,14 @@ def walk(  # type: ignore[no-untyped-def]
                         if rows[p + field] == k:
                             if n == room:
                                 return e, mark
+                            for j in range(hops + 1):
+                                out_slot[j, n] = at[j]
                             out_slot[target, n] = s
                             out_ts[n] = t
                             out_exp[n] = min(end, x)
                             n += 1
                         s = rows[p + field + 1]
                     stats[i, h, 1] += n - first
-                    for j in range(hops + 1):
-                        if j != target:
-                            for r in range(first, n):
-                                out_slot[j, r] = at[j]
                     h -= 1
                     down = False
                     continue
@@ -215,7 +227,7 @@ def walk(  # type: ignore[no-untyped-def]
             p = own + indexes[index, FIELD]
             b = indexes[index, HEADS] + np.int64(mix(rows[p]) & np.uint64(indexes[index, MASK]))
             rows[p + 1] = head[b]
-            head[b] = slots[e]
+            head[b] = slot
     return times.shape[0], n
 
 

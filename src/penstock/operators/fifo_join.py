@@ -150,6 +150,7 @@ class FifoJoin:
         stems = self._stems
         n = len(self._keys)
         stats = np.zeros((n, n - 1, 2), np.int64)
+        plan = chains.hops(stems.edges, stems.indexes, self._order)
         parts = []
         done = 0
         while done < len(ts):
@@ -164,7 +165,7 @@ class FifoJoin:
                 )  # fmt: skip
             else:
                 done, made = chains.walk(
-                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, self._order,
+                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
                     stems.rows, stems.head, stats, out_ts, out_exp, out_slot,
                 )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))

@@ -60,7 +60,7 @@ class Stems:
             if used + n <= room[i]:
                 continue
             live = used - tail
-            if live + n > 0.7 * room[i]:
+            if live + n > 0.75 * room[i]:
                 room[i] = max(64, int(1.4 * (live + n)))
             if tail:
                 self._slide(i, tail, used)
