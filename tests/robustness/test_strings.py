@@ -20,7 +20,7 @@ from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.runtime.border import write_column
 
-ROWS = int(os.environ.get("PENSTOCK_STRING_ROWS", "24000"))
+ROWS = int(os.environ.get("PENSTOCK_STRING_ROWS", "15000"))
 STEP = 300
 """Rows in a push."""
 DELAY = 3
