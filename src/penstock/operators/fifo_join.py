@@ -150,7 +150,7 @@ class FifoJoin:
         stems = self._stems
         n = len(self._keys)
         stats = np.zeros((n, n - 1, 2), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order)
+        plan = chains.hops(stems.edges, stems.indexes, self._order) if n > 2 else None
         parts = []
         done = 0
         while done < len(ts):
