@@ -44,7 +44,7 @@ def _fits(aggregation: Aggregation) -> bool:
 
 
 class SlidingSums:
-    """Summand columns: per argument its value (NULL: 0) and whether it is there (0 or 1)."""
+    """Summands of a row: each argument to be summed (NULL: 0), then which arguments are there (0 or 1)."""
 
     def __init__(self, site: Site, node: Aggregate) -> None:
         arena, name, evaluator = site.arena, site.name, site.evaluator
@@ -53,21 +53,19 @@ class SlidingSums:
         self._functions = [a.function for a in node.aggregations]
         arguments = list(dict.fromkeys(a.argument for a in node.aggregations if a.argument is not None))
         self._arguments = [evaluator.compile(a) for a in arguments]
-        self._sums = [_summed(a, node.aggregations) for a in arguments]
-        # Column 0 is the group's size; each argument has a sum (if asked for) and a count.
-        self._place: dict[Expression, tuple[int, int]] = {}
-        width = 1
-        for argument, summed in zip(arguments, self._sums, strict=True):
-            self._place[argument] = (width, width + summed)
-            width += summed + 1
-        self._width = width
-        self._spots = [(0, 0) if a.argument is None else self._place[a.argument] for a in node.aggregations]
-        plain = [s if f == "sum" else c for f, (s, c) in zip(self._functions, self._spots, strict=True) if f != "avg"]
-        # A sum is NULL without arguments, so its count decides too.
-        plain += [c for f, (_, c) in zip(self._functions, self._spots, strict=True) if f == "sum"]
-        self._plain = np.array(sorted(set(plain)), np.int64)
-        means = [spot for f, spot in zip(self._functions, self._spots, strict=True) if f == "avg"]
-        self._means = np.array(means, np.int64).reshape(-1, 2)
+        self._summed = [_summed(a, node.aggregations) for a in arguments]
+        # Column 0 is a group's size; then come the sums, then per argument how many are not NULL. Until a NULL
+        # comes the latter all equal the size and are left out.
+        self._sums = sum(self._summed)
+        self._counted = False
+        sums = np.cumsum([0, *self._summed])
+        self._spots = [
+            (0, 0) if a.argument is None else (1 + int(sums[k]), 1 + self._sums + k)
+            for a in node.aggregations
+            for k in [arguments.index(a.argument) if a.argument is not None else 0]
+        ]
+        width = 1 + self._sums + len(arguments)
+        self._see()
         self._groups_known = Registry(arena, f"{name}.key", words.width(self._key_types))
         self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
         blank = np.array([*kernels.BLANK, *[0] * (width - 1)], np.int64)
@@ -77,6 +75,30 @@ class SlidingSums:
             exp=(np.int64, 0), gid=(np.int32, 0), later=(np.int32, -1), sums=(np.int64, np.zeros(width - 1)),
         )  # fmt: skip
         self._registers = arena.array(f"{name}.registers", np.int64, 2, 0)
+
+    def _see(self) -> None:
+        """Which columns of the totals are shown as they are, and which as quotients."""
+        spots = list(zip(self._functions, self._places(), strict=True))
+        plain = {count for function, (_, count) in spots if function == "count"}
+        plain |= {total for function, (total, _) in spots if function == "sum"}
+        # A sum is NULL without arguments: then its count decides too.
+        if self._counted:
+            plain |= {count for function, (_, count) in spots if function == "sum"}
+        self._plain = np.array(sorted(plain), np.int64)
+        means = [spot for function, spot in spots if function == "avg"]
+        self._means = np.array(means, np.int64).reshape(-1, 2)
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Per aggregate the columns of its sum and its count."""
+        return [(total, count if self._counted else 0) for total, count in self._spots]
+
+    def _count_apart(self) -> None:
+        """The first NULL: from now on arguments are counted apart from members."""
+        self._counted = True
+        self._ring["sums"][:, self._sums :] = 1
+        group = self._groups["group"]
+        group[:, kernels.TOTALS + self._sums :] = group[:, kernels.SIZE : kernels.SIZE + 1]
+        self._see()
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
@@ -90,7 +112,8 @@ class SlidingSums:
         ring, state = self._ring, self._groups["group"]
         time, exp, was = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
         gid = np.empty(room, np.int32)
-        after, before = np.empty((room, self._width), np.int64), np.empty((room, self._width), np.int64)
+        width = 1 + summands.shape[1]
+        after, before = np.empty((room, width), np.int64), np.empty((room, width), np.int64)
         made = kernels.slide(
             batch.ts, batch.exp, gids, summands, now, FOREVER, kernels.NEVER,
             ring["exp"], ring["gid"], ring["later"], ring["sums"], self._registers,
@@ -107,19 +130,22 @@ class SlidingSums:
 
     def _entered(self, batch: Batch, n: int) -> tuple[Array, Array]:
         """Group numbers and summands of the arrivals."""
-        summands = np.empty((n, self._width - 1), np.int64)
+        columns = [run(batch.columns, n) for run in self._arguments] if n else []
+        if not self._counted and any(c.valid is not None and not c.valid.all() for c in columns):
+            self._count_apart()
+        width = self._sums + (len(self._arguments) if self._counted else 0)
+        summands = np.empty((n, width), np.int64)
         if n == 0:
             return np.empty(0, np.int32), summands
         at = 0
-        for run, summed in zip(self._arguments, self._sums, strict=True):
-            column = run(batch.columns, n)
+        for k, (column, summed) in enumerate(zip(columns, self._summed, strict=True)):
             if summed:
                 summands[:, at] = column.values
                 if column.valid is not None:
                     summands[:, at][~column.valid] = 0
                 at += 1
-            summands[:, at] = 1 if column.valid is None else column.valid
-            at += 1
+            if self._counted:
+                summands[:, self._sums + k] = 1 if column.valid is None else column.valid
         keys = [k(batch.columns, n) for k in self._keys]
         gids, new = self._groups_known.ids_and_new(words.rows(keys, self._key_types, n))
         capacity = self._groups_known.capacity
@@ -130,7 +156,7 @@ class SlidingSums:
 
     def _values(self, totals: Array) -> tuple[Column, ...]:
         out = []
-        for function, (total, count) in zip(self._functions, self._spots, strict=True):
+        for function, (total, count) in zip(self._functions, self._places(), strict=True):
             counts = totals[:, count].copy() if function == "count" else totals[:, count]
             if function == "count":
                 out.append(Column(counts))

@@ -57,9 +57,8 @@ def write_time(values: Ints, time_type: Type, forever_is_null: bool) -> pa.Array
     kind = Type.TIMESTAMP if time_type is Type.TIMESTAMP else Type.BIGINT
     valid = None
     if forever_is_null:
-        valid = values != FOREVER
-        if valid.all():
-            valid = None
+        if len(values) and values.max() == FOREVER:
+            valid = values != FOREVER
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     payload = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind.arrow, len(values), [bitmap, payload])

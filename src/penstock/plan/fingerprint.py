@@ -1,0 +1,86 @@
+"""Fingerprints: equal for sub-plans that mean the same, so that queries can share them.
+
+Aliases and output names are ways of speaking and do not count; streams, windows, predicates, columns read and
+everything that changes an answer do. Conjuncts, and the two sides of a symmetric comparison, may be written in
+any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from penstock.plan.expressions import Aggregation, Column, Expression, Literal, conjuncts
+from penstock.plan.nodes import (
+    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
+    ToStream, Union, Windowed,
+)  # fmt: skip
+
+_SYMMETRIC = {"=", "<>", "+", "*", "and", "or", "is_distinct", "is_not_distinct"}
+
+
+def fingerprint(node: Node) -> str:
+    """A short name for what a plan computes.
+
+    >>> from penstock.language import bind, parse
+    >>> from penstock.plan.catalog import Catalog
+    >>> catalog = Catalog()
+    >>> (made,) = parse("CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0")
+    >>> catalog.streams["a"] = bind(made, catalog).stream
+    >>> def of(text): return fingerprint(bind(parse(text)[0], catalog).query.root)
+    >>> of("SELECT x FROM a [RANGE 5] WHERE x > 1 AND y = 2") == of("SELECT u.x AS z FROM a [RANGE 5] u WHERE 2 = y AND x > 1")
+    True
+    >>> of("SELECT x FROM a [RANGE 5]") == of("SELECT x FROM a [RANGE 6]")
+    False
+    """
+    return hashlib.sha256(describe(node).encode()).hexdigest()[:16]
+
+
+def describe(node: Node) -> str:
+    """The plan as one line of canonical text."""
+    return f"{_OWN[type(node)](node)}({', '.join(describe(i) for i in node.inputs)})"  # type: ignore[operator]
+
+
+def _expression(expression: Expression) -> str:
+    if isinstance(expression, Column):
+        return f"#{expression.index}"
+    if isinstance(expression, Literal):
+        return f"{expression.type}:{expression.value!r}"
+    parts = [_expression(a) for a in expression.arguments]
+    if expression.function in _SYMMETRIC:
+        parts.sort()
+    return f"{expression.function}:{expression.type}({', '.join(parts)})"
+
+
+def _all_of(predicates: tuple[Expression, ...]) -> str:
+    return " & ".join(sorted(_expression(c) for p in predicates for c in conjuncts(p)))
+
+
+def _aggregation(aggregation: Aggregation) -> str:
+    inner = "*" if aggregation.argument is None else _expression(aggregation.argument)
+    return f"{aggregation.function}{' distinct' if aggregation.distinct else ''} {inner}"
+
+
+def _join(node: Join) -> str:
+    return f"join[{_all_of(node.predicates)}]"
+
+
+def _aggregate(node: Aggregate) -> str:
+    keys = ", ".join(_expression(k.expression) for k in node.keys)
+    return f"aggregate[{keys}; {', '.join(_aggregation(a) for a in node.aggregations)}]"
+
+
+_OWN = {
+    Scan: lambda n: f"stream {n.stream.name.lower()}",
+    Relation: lambda n: f"table {n.table.name.lower()}",
+    Windowed: lambda n: f"window[{n.window}]",
+    Filter: lambda n: f"select[{_all_of((n.predicate,))}]",
+    Project: lambda n: f"project[{', '.join(_expression(o.expression) for o in n.outputs)}]",
+    Join: _join,
+    AntiJoin: lambda n: f"anti[{_all_of(n.predicates)}]",
+    Distinct: lambda _: "distinct",
+    Union: lambda _: "union",
+    Intersect: lambda n: f"intersect[{n.all}]",
+    Except: lambda n: f"except[{n.all}]",
+    Aggregate: _aggregate,
+    ToStream: lambda n: n.kind.value,
+}
