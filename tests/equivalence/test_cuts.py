@@ -31,8 +31,18 @@ def test_a_cut_changes_nothing(first: int) -> None:
     for seed in range(first, first + BLOCK):
         case = cases.make(seed)
         whole = record(case, Cut("whole"), quiet=True)
-        hold(case, whole, record(case, Cut("single")), "one row at a time differs from pushes as large as can be")
-        hold(case, whole, record(case, Cut("random", seed)), "a random cut differs from pushes as large as can be")
+        hold(
+            case,
+            whole,
+            record(case, Cut("single")),
+            "one row at a time differs from pushes as large as can be",
+        )
+        hold(
+            case,
+            whole,
+            record(case, Cut("random", seed)),
+            "a random cut differs from pushes as large as can be",
+        )
 
 
 @pytest.mark.parametrize("first", range(60_000, 60_000 + CASES // 2, BLOCK))
@@ -43,7 +53,12 @@ def test_order_between_streams_changes_nothing(first: int) -> None:
         start = [Register(i) for i in range(len(case.queries))]
         whole = replace(case, events=(*start, *rows))
         shuffled = replace(case, events=(*start, *interleaved(rows, random.Random(seed))))
-        hold(case, record(whole, Cut("random", seed)), record(shuffled, Cut("random", seed)), "order between streams matters")
+        hold(
+            case,
+            record(whole, Cut("random", seed)),
+            record(shuffled, Cut("random", seed)),
+            "order between streams matters",
+        )
 
 
 def interleaved(rows: list[Arrival], rng: random.Random) -> list[Arrival]:

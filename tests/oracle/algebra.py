@@ -55,7 +55,9 @@ class StreamSource:
     window: Window
 
     def sql(self) -> str:
-        return f"{self.stream}{self.window.sql()}" + ("" if self.alias == self.stream else f" AS {self.alias}")
+        return f"{self.stream}{self.window.sql()}" + (
+            "" if self.alias == self.stream else f" AS {self.alias}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +155,18 @@ def _text(query: Query) -> str:
     if isinstance(query, ToStream):
         return f"{query.kind.upper()}({_text(query.query)})"
     if isinstance(query, SetOp):
-        left, right = (f"({_text(q)})" if isinstance(q, SetOp) else _text(q) for q in (query.left, query.right))
+        left, right = (
+            f"({_text(q)})" if isinstance(q, SetOp) else _text(q) for q in (query.left, query.right)
+        )
         return f"{left} {query.op.upper()}{' ALL' if query.all else ''} {right}"
     items = "*" if query.star else ", ".join(f"{ours(e)} AS c{i}" for i, e in enumerate(query.items))
     text = f"SELECT {'DISTINCT ' if query.distinct else ''}{items} FROM {_from(query)}"
     where = [ours(c) for c in query.where]
     if query.anti and query.anti.style == "not exists":
         inner = " AND ".join(map(ours, query.anti.on))
-        where.append(f"NOT EXISTS (SELECT 1 FROM {query.anti.source.sql()}{' WHERE ' + inner if inner else ''})")
+        where.append(
+            f"NOT EXISTS (SELECT 1 FROM {query.anti.source.sql()}{' WHERE ' + inner if inner else ''})"
+        )
     if where:
         text += f" WHERE {' AND '.join(where)}"
     if query.keys:
@@ -275,7 +281,9 @@ def _key_places(query: Query) -> list[list[int]]:
         source = query.sources[0]
         assert isinstance(source, SubSource)
         types = source.query.types
-        wanted = [[Col(source.alias, f"c{p}", types[p]) for p in places] for places in _key_places(source.query)]
+        wanted = [
+            [Col(source.alias, f"c{p}", types[p]) for p in places] for places in _key_places(source.query)
+        ]
     return [[i for i, item in enumerate(query.items) if _plain(item) in same] for same in wanted]
 
 
@@ -311,7 +319,9 @@ def _edge(query: Relation) -> frozenset[str]:
     if query.keys is not None or query.anti:
         return frozenset({"STRICT"})
     pattern = _joined(query)
-    return pattern if not query.distinct else frozenset({"WEAK"} if pattern & {"WEAK", "WEAKEST"} else pattern)
+    return (
+        pattern if not query.distinct else frozenset({"WEAK"} if pattern & {"WEAK", "WEAKEST"} else pattern)
+    )
 
 
 def _joined(query: Select) -> frozenset[str]:

@@ -56,7 +56,9 @@ def is_telling(case: Case) -> bool:
     """The first query has an answer at one of a few instants; most drawn joins have none."""
     world = case.world()
     query = case.queries[0].query if isinstance(case.queries[0], ToStream) else case.queries[0]
-    times = {row[world.schema.stream(s.stream).time] for s in streams_of(query) for row in world.accepted[s.stream]}
+    times = {
+        row[world.schema.stream(s.stream).time] for s in streams_of(query) for row in world.accepted[s.stream]
+    }
     few = sorted(times)[:: max(1, len(times) // 4)][1:5]
     return any(answer(world, query, world.registered[0], tau) for tau in few)
 

@@ -137,14 +137,19 @@ def relation(case: Case, index: int, heard: Heard, world: World, oracle: duck.Or
             raise Mismatch("the replayed changes differ from Q(τ)", case, index, tau, answers[tau], got)
     due = lifetimes.changes(world, query, since, clock)
     if due is not None:
-        first = max(first, since + 2) if is_grouped(query) else first  # a first empty row may come at since + 1
+        first = (
+            max(first, since + 2) if is_grouped(query) else first
+        )  # a first empty row may come at since + 1
         exact(case, index, heard, [d for d in due if d[1] >= first], first)
     return Tally(len(heard.snapshots), len(chosen), due is not None)
 
 
 def exact(case: Case, index: int, heard: Heard, due: list[lifetimes.Due], first: int) -> None:
     """Where lifetimes leave no choice, the changes are exactly those due."""
-    expected, got = by_moment(due), by_moment([(c.op, c.ts, c.exp, c.row) for c in heard.changes if c.ts >= first])
+    expected, got = (
+        by_moment(due),
+        by_moment([(c.op, c.ts, c.exp, c.row) for c in heard.changes if c.ts >= first]),
+    )
     for moment in sorted({*expected, *got}, key=lambda m: (m[1], m[0], m[2] or 0)):
         one, other = expected.get(moment, []), got.get(moment, [])
         if not same(one, other, case.queries[index].types):

@@ -26,7 +26,9 @@ class Drawn:
         self.session = penstock.connect(**options)
         self.session.execute(ddl)
         found = re.findall(r"CREATE STREAM (\w+) \(([^)]*)\)", ddl)
-        self.columns: dict[str, list[list[str]]] = {n: [c.split() for c in body.split(",")] for n, body in found}
+        self.columns: dict[str, list[list[str]]] = {
+            n: [c.split() for c in body.split(",")] for n, body in found
+        }
         self.timestamps = "TIMESTAMP" in ddl
         self.clock = 0
         self.watched: Any = None
@@ -38,7 +40,9 @@ class Drawn:
         if rows:
             self.session.update_table(name, insert=self._rows(name, rows))
 
-    def query(self, sql: str, key: tuple[int, ...] | str | None = "", name: str = "watched", keep: bool = False) -> None:
+    def query(
+        self, sql: str, key: tuple[int, ...] | str | None = "", name: str = "watched", keep: bool = False
+    ) -> None:
         """Registers a query; `key` says where a GROUP BY's key stands (None: it travels as `__key`)."""
         query = self.session.query(sql, name=name, **({"keep": True} if keep else {}))
         if name == "watched":
@@ -58,16 +62,22 @@ class Drawn:
         self.session.advance(self._time(to))
         self.clock = to
 
-    def update(self, table: str, insert: Sequence[Row] = (), delete: Sequence[Row] = (), at: int | None = None) -> None:
+    def update(
+        self, table: str, insert: Sequence[Row] = (), delete: Sequence[Row] = (), at: int | None = None
+    ) -> None:
         when = {} if at is None else {"at": self._time(at)}
-        self.session.update_table(table, insert=self._rows(table, insert), delete=self._rows(table, delete), **when)
+        self.session.update_table(
+            table, insert=self._rows(table, insert), delete=self._rows(table, delete), **when
+        )
 
     def sends(self, *expected: Sent) -> None:
         """Exactly these changes since the last call of `sends`, as a multiset."""
         self._hear()
         got = Counter((c.op, c.ts, c.exp, *c.row) for c in self.heard)
         self.heard = []
-        assert got == Counter(expected), f"sent {sorted(got.elements(), key=str)}, expected {sorted(expected, key=str)}"
+        assert got == Counter(expected), (
+            f"sent {sorted(got.elements(), key=str)}, expected {sorted(expected, key=str)}"
+        )
 
     def shows(self, *expected: Row, at: int | None = None) -> None:
         """`snapshot()` and the replayed changes both show these rows at the clock (`at`, or the last advance)."""
@@ -77,7 +87,9 @@ class Drawn:
         assert same(list(expected), got, kinds), f"snapshot() shows {got}, expected {list(expected)}"
         clock = self.clock if at is None else at
         view = self.view.rows(clock)
-        assert same(list(expected), view, kinds), f"changes() add up to {view} at {clock}, expected {list(expected)}"
+        assert same(list(expected), view, kinds), (
+            f"changes() add up to {view} at {clock}, expected {list(expected)}"
+        )
 
     def late(self, stream: str) -> int:
         return len(self.session.late(stream))
@@ -92,7 +104,10 @@ class Drawn:
 
     def _rows(self, name: str, rows: Any) -> list[dict[str, Value]]:
         names = [(c[0], c[1] == "TIMESTAMP") for c in self.columns[name]]
-        return [{n: moment(v) if is_time else v for (n, is_time), v in zip(names, row, strict=True)} for row in rows]
+        return [
+            {n: moment(v) if is_time else v for (n, is_time), v in zip(names, row, strict=True)}
+            for row in rows
+        ]
 
     def _time(self, t: int) -> Any:
         return moment(t) if self.timestamps else t

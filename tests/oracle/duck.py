@@ -35,7 +35,9 @@ class Oracle:
             self.load(table.name, (*table.columns, ("__since", "BIGINT"), ("__until", "BIGINT")), versions)
 
     def load(self, name: str, columns: Columns, rows: list[Row]) -> None:
-        arrays = [pa.array([r[i] for r in rows], _ARROW[DUCK_TYPES[kind]]) for i, (_, kind) in enumerate(columns)]
+        arrays = [
+            pa.array([r[i] for r in rows], _ARROW[DUCK_TYPES[kind]]) for i, (_, kind) in enumerate(columns)
+        ]
         self.con.register(f"w_{name}", pa.Table.from_arrays(arrays, names=[n for n, _ in columns]))
 
     def answers(self, query: Relation, since: int, taus: list[int]) -> dict[int, list[Row]]:
@@ -98,7 +100,9 @@ def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
     if query.keys:
         group = f" GROUP BY {', '.join([f'{clocked[0]}.__tau', *map(duck, query.keys)])}"
     distinct = "DISTINCT " if query.distinct else ""
-    return f"SELECT {distinct}{clocked[0]}.__tau AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
+    return (
+        f"SELECT {distinct}{clocked[0]}.__tau AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
+    )
 
 
 def _where(conjuncts: list[str]) -> str:

@@ -82,7 +82,9 @@ def _constructs(query: Query) -> Iterator[str]:
             yield block.kind
         elif isinstance(block, SetOp):
             yield f"{block.op}_all" if block.all else block.op
-            yield from ("set over set",) if isinstance(block.left, SetOp) or isinstance(block.right, SetOp) else ()
+            yield from (
+                ("set over set",) if isinstance(block.left, SetOp) or isinstance(block.right, SetOp) else ()
+            )
             for side in (block.left, block.right):
                 yield from ("group below set",) if isinstance(side, Select) and side.keys is not None else ()
                 yield from ("join below except",) if block.op == "except" and _is_join(side) else ()
@@ -162,7 +164,9 @@ def expand(names: str) -> frozenset[str]:
     wanted = {n.strip() for n in names.split(",") if n.strip()}
     unknown = wanted - ALL - set(IMPLIED) - {"all", "core"}
     if unknown:
-        raise SystemExit(f"unknown construct {', '.join(sorted(unknown))}; there are: {', '.join(sorted(ALL | set(IMPLIED)))}")
+        raise SystemExit(
+            f"unknown construct {', '.join(sorted(unknown))}; there are: {', '.join(sorted(ALL | set(IMPLIED)))}"
+        )
     if "all" in wanted:
         return ALL
     while needed := set().union(*(IMPLIED.get(name, set()) for name in wanted)) - wanted:

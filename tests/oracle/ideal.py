@@ -29,7 +29,9 @@ def perfect(case: Case) -> Trace:
         answers = oracle.answers(inner, since, sorted({start, *instants, world.clock}))
         due = None if isinstance(query, ToStream) else due_changes(world, query, since, world.clock)
         if due is None:
-            due = list(differences(query.kind if isinstance(query, ToStream) else "", answers, [start, *instants]))
+            due = list(
+                differences(query.kind if isinstance(query, ToStream) else "", answers, [start, *instants])
+            )
         else:
             due = [*(("+", start, None, row) for row in answers[start]), *due]
         places = (key_positions(inner) or ()) if is_grouped(query) else ()

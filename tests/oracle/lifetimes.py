@@ -113,7 +113,9 @@ def _groups(moment: Moment, query: Select) -> tuple[Callable[[int], Shown], set[
         for group in members.values():
             alive = [lived for lived in group if lived.ts <= tau < lived.exp]
             envs = [lived.env for lived in alive]
-            if (alive or not keys) and all(evaluate(h, envs[0] if envs else {}, envs) is True for h in query.having):
+            if (alive or not keys) and all(
+                evaluate(h, envs[0] if envs else {}, envs) is True for h in query.having
+            ):
                 row = canonical(tuple(evaluate(i, envs[0] if envs else {}, envs) for i in query.items))
                 found[row, min((lived.exp for lived in alive), default=END)] += 1
         return found
@@ -126,7 +128,12 @@ def _groups(moment: Moment, query: Select) -> tuple[Callable[[int], Shown], set[
 def _negation(moment: Moment, query: SetOp) -> tuple[Callable[[int], Shown], set[int], bool]:
     """The youngest left copies beyond the number of right ones; plain windows only, so that age is plain."""
     for side in (query.left, query.right):
-        if not isinstance(side, Select) or side.distinct or len(side.sources) != 1 or not isinstance(side.sources[0], StreamSource):
+        if (
+            not isinstance(side, Select)
+            or side.distinct
+            or len(side.sources) != 1
+            or not isinstance(side.sources[0], StreamSource)
+        ):
             raise Unclear
     left, right = _results(moment, query.left), _results(moment, query.right)
 
@@ -196,7 +203,9 @@ def _rows(moment: Moment, source: Source) -> list[tuple[Row, int, int]]:
             time = moment.world.schema.stream(stream).time
             seen = [row for row in moment.world.accepted[stream] if moment.since < row[time] <= moment.tau]
             edges = [(row, *window.bounds(row[time])) for row in seen]
-            return [(row, ts, END if exp is None else exp) for row, ts, exp in edges if exp is None or ts < exp]
+            return [
+                (row, ts, END if exp is None else exp) for row, ts, exp in edges if exp is None or ts < exp
+            ]
         case TableSource(table, _, False):
             return [(v.row, v.since, v.until) for v in moment.world.tables[table]]
         case SubSource(query) if not _is_distinct(query):

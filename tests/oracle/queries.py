@@ -70,7 +70,11 @@ class Maker:
         if not isinstance(query, Select) or not self.chance(0.15, "default_window"):
             return query
         default = Window("default", self.ticks(20))
-        if query.sources[-1:] and isinstance(last := query.sources[-1], StreamSource) and last.window.slide == 1:
+        if (
+            query.sources[-1:]
+            and isinstance(last := query.sources[-1], StreamSource)
+            and last.window.slide == 1
+        ):
             query = replace(query, sources=(*query.sources[:-1], replace(last, window=default)))
         return with_windows(query, lambda window: default if window.kind == "none" else window)
 
@@ -81,7 +85,9 @@ class Maker:
 
     def relation(self, types: tuple[str, ...], depth: int) -> Relation:
         on = self.on
-        sets = [s for s in ("union", "union_all", "intersect", "intersect_all", "except", "except_all") if s in on]
+        sets = [
+            s for s in ("union", "union_all", "intersect", "intersect_all", "except", "except_all") if s in on
+        ]
         shape = self.pick({
             "plain": 5,
             "distinct": 2 * ("distinct" in on),
@@ -113,7 +119,9 @@ class Maker:
             where += tuple(self.predicate(columns, 2) for _ in range(self.rng.choice((1, 1, 1, 2))))
         distinct = shape == "distinct" or (shape in ("anti", "group") and self.chance(0.06, "distinct"))
         if shape in ("group", "global"):
-            return self.grouped(Select((), sources, on, where, anti, distinct=distinct), types, columns, shape == "global")
+            return self.grouped(
+                Select((), sources, on, where, anti, distinct=distinct), types, columns, shape == "global"
+            )
         if self.root and self.chance(0.1, "star") and not anti:
             everything = tuple(Col(*c) for c in columns)
             return Select(everything, sources, on, where, None, distinct=distinct, star=True)
@@ -127,7 +135,9 @@ class Maker:
         self.taken: list[str] = []
         ways = 1
         if joinable and "join" in self.on:
-            ways = int(self.pick({"1": 5, "2": 4, "3": 1.5 * ("join3" in self.on), "4": 0.7 * ("join4" in self.on)}))
+            ways = int(
+                self.pick({"1": 5, "2": 4, "3": 1.5 * ("join3" in self.on), "4": 0.7 * ("join4" in self.on)})
+            )
             ways = ways if "self_join" in self.on else min(ways, len(self.schema.streams))
         table = self.table() if ways > 1 else None
         if isinstance(table, TableSource) and not table.retroactive:
@@ -165,7 +175,9 @@ class Maker:
         return StreamSource(stream, self.alias(), Window("range", self.ticks(20 if ways < 4 else 5)))
 
     def ticks(self, longest: int) -> int:
-        return self.schema.units(self.rng.choice([n for n in (1, 2, 3, 5, 8, 8, 13, 13, 20, 20, 40, 40) if n <= longest]))
+        return self.schema.units(
+            self.rng.choice([n for n in (1, 2, 3, 5, 8, 8, 13, 13, 20, 20, 40, 40) if n <= longest])
+        )
 
     def window(self, stream: str, ways: int, longest: int) -> Window:
         on = self.on
@@ -208,7 +220,9 @@ class Maker:
 
     # -- predicates between sources -----------------------------------------------------------------------
 
-    def predicates(self, sources: tuple[Source, ...]) -> tuple[tuple[tuple[Expr, ...] | None, ...], tuple[Expr, ...]]:
+    def predicates(
+        self, sources: tuple[Source, ...]
+    ) -> tuple[tuple[tuple[Expr, ...] | None, ...], tuple[Expr, ...]]:
         """Join conjuncts, some of them in JOIN … ON."""
         on: list[tuple[Expr, ...] | None] = []
         where: list[Expr] = []
@@ -222,7 +236,9 @@ class Maker:
                 where += found
         return tuple(on), tuple(where)
 
-    def connect(self, left: list[tuple[str, str, str]], right: list[tuple[str, str, str]], loose: bool) -> list[Expr]:
+    def connect(
+        self, left: list[tuple[str, str, str]], right: list[tuple[str, str, str]], loose: bool
+    ) -> list[Expr]:
         pairs = [(a, b) for a in left for b in right if family(a[2]) == family(b[2])]
         keys = [p for p in pairs if family(p[0][2]) in ("INT", "STRING")] or pairs
         found: list[Expr] = []
@@ -251,7 +267,9 @@ class Maker:
 
     # -- aggregates ---------------------------------------------------------------------------------------
 
-    def grouped(self, block: Select, types: tuple[str, ...], columns: list[tuple[str, str, str]], overall: bool) -> Select:
+    def grouped(
+        self, block: Select, types: tuple[str, ...], columns: list[tuple[str, str, str]], overall: bool
+    ) -> Select:
         keys: list[Expr] = []
         if not overall:
             wanted = [c for c in columns if c[2] != "TIME" or self.chance(0.2)]
@@ -271,7 +289,16 @@ class Maker:
             if not any(isinstance(i, Agg) for i in items):
                 items.append(Agg("COUNT", None, False, "BIGINT"))
         having = tuple(self.having(keys, columns) for _ in range(1)) if self.chance(0.25, "having") else ()
-        return Select(tuple(items), block.sources, block.on, block.where, block.anti, tuple(keys), having, block.distinct)
+        return Select(
+            tuple(items),
+            block.sources,
+            block.on,
+            block.where,
+            block.anti,
+            tuple(keys),
+            having,
+            block.distinct,
+        )
 
     def measure(self, kind: str, keys: list[Expr], columns: list[tuple[str, str, str]]) -> Expr:
         """An output column of an aggregate: a key, an aggregate, or something made of these."""
@@ -283,7 +310,9 @@ class Maker:
             case "INT" | "BIGINT":
                 return self.counting(columns)
             case "DOUBLE":
-                return self.rng.choice([Agg("AVG", self.number(columns), False, "DOUBLE"), self.total(columns)])
+                return self.rng.choice(
+                    [Agg("AVG", self.number(columns), False, "DOUBLE"), self.total(columns)]
+                )
             case "TIME" if any(c[2] == "TIME" for c in columns):
                 column = self.rng.choice([c for c in columns if c[2] == "TIME"])
                 return Agg(self.rng.choice(("MIN", "MAX")), Col(*column), False, "TIME")
@@ -301,7 +330,9 @@ class Maker:
         options: list[Expr] = [Agg("COUNT", None, False, "BIGINT"), Agg("COUNT", some, False, "BIGINT")]
         number = self.number(columns)
         if family(number.type) == "INT":
-            options += [Agg(f, number, False, "BIGINT" if f == "SUM" else number.type) for f in ("SUM", "MIN", "MAX")] * 2
+            options += [
+                Agg(f, number, False, "BIGINT" if f == "SUM" else number.type) for f in ("SUM", "MIN", "MAX")
+            ] * 2
             options.append(Call("+", (Agg("SUM", number, False, "BIGINT"), Lit(1, "INT")), "BIGINT"))
         if "count_distinct" in self.on:
             options.append(Agg("COUNT", some, True, "BIGINT"))
@@ -361,7 +392,11 @@ class Maker:
         return Lit(self.rng.choice(INTS), "INT")
 
     def low(self, kind: str) -> Lit:
-        return Lit({"STRING": "", "DOUBLE": -0.75}.get(kind, -1), kind) if self.chance(0.7) else self.constant(kind)
+        return (
+            Lit({"STRING": "", "DOUBLE": -0.75}.get(kind, -1), kind)
+            if self.chance(0.7)
+            else self.constant(kind)
+        )
 
     def scalar(self, kind: str, columns: list[tuple[str, str, str]], depth: int) -> Expr:
         """An expression of this type (INT may come as BIGINT)."""
@@ -369,16 +404,32 @@ class Maker:
         if kind == "TIME":
             if not fitting:
                 return Lit(self.schema.units(7), kind)
-            step = Lit(self.schema.units(self.rng.choice((1, 3))), "INTERVAL" if self.schema.timestamps else "INT")
-            return Call("+", (self.rng.choice(fitting), step), kind) if self.chance(0.3, "arithmetic") else self.rng.choice(fitting)
+            step = Lit(
+                self.schema.units(self.rng.choice((1, 3))), "INTERVAL" if self.schema.timestamps else "INT"
+            )
+            return (
+                Call("+", (self.rng.choice(fitting), step), kind)
+                if self.chance(0.3, "arithmetic")
+                else self.rng.choice(fitting)
+            )
         if kind == "BOOLEAN":
-            return self.rng.choice(fitting) if fitting and self.chance(0.6) else self.predicate(columns, depth - 1)
+            return (
+                self.rng.choice(fitting)
+                if fitting and self.chance(0.6)
+                else self.predicate(columns, depth - 1)
+            )
         if depth <= 0 or (fitting and self.chance(0.5)):
             return self.rng.choice(fitting) if fitting and self.chance(0.9) else self.constant(kind)
         options = [o for o in (self.numeric, self.textual, self.chosen) if o(kind, columns, depth, dry=True)]
-        return self.rng.choice(options)(kind, columns, depth) or self.constant(kind) if options else self.constant(kind)
+        return (
+            self.rng.choice(options)(kind, columns, depth) or self.constant(kind)
+            if options
+            else self.constant(kind)
+        )
 
-    def numeric(self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False) -> Expr | None:
+    def numeric(
+        self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False
+    ) -> Expr | None:
         if kind == "STRING" or not self.on & {"arithmetic", "cast", "udf"}:
             return None
         if dry:
@@ -399,14 +450,24 @@ class Maker:
                 options.append(Call("%", (integer, Lit(self.rng.choice((2, 3, 0)), "INT")), "BIGINT"))
                 times = [Col(*c) for c in columns if c[2] == "TIME"]
                 if times and not self.schema.timestamps:
-                    options.append(Call("%", (self.rng.choice(times), Lit(self.rng.choice((2, 3, 5)), "INT")), "BIGINT"))
+                    options.append(
+                        Call("%", (self.rng.choice(times), Lit(self.rng.choice((2, 3, 5)), "INT")), "BIGINT")
+                    )
         if "cast" in self.on:
-            options.append(Call("to double" if kind == "DOUBLE" else "to bigint", (integer,), "DOUBLE" if kind == "DOUBLE" else "BIGINT"))
+            options.append(
+                Call(
+                    "to double" if kind == "DOUBLE" else "to bigint",
+                    (integer,),
+                    "DOUBLE" if kind == "DOUBLE" else "BIGINT",
+                )
+            )
         if "udf" in self.on and kind != "DOUBLE":
             options.append(Call("udf", (integer,), "BIGINT"))
         return self.rng.choice(options)
 
-    def textual(self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False) -> Expr | None:
+    def textual(
+        self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False
+    ) -> Expr | None:
         if kind == "DOUBLE" or "strings" not in self.on:
             return None
         if dry:
@@ -416,12 +477,16 @@ class Maker:
             return Call("length", (text,), "INT")
         options = [Call(f, (text,), "STRING") for f in ("upper", "lower", "trim")]
         options.append(Call("||", (text, self.scalar("STRING", columns, depth - 1)), "STRING"))
-        options.append(Call("substring", (text, Lit(self.rng.choice((1, 2)), "INT"), Lit(1, "INT")), "STRING"))
+        options.append(
+            Call("substring", (text, Lit(self.rng.choice((1, 2)), "INT"), Lit(1, "INT")), "STRING")
+        )
         if "cast" in self.on:
             options.append(Call("to string", (self.scalar("INT", columns, depth - 1),), "STRING"))
         return self.rng.choice(options)
 
-    def chosen(self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False) -> Expr | None:
+    def chosen(
+        self, kind: str, columns: list[tuple[str, str, str]], depth: int, dry: bool = False
+    ) -> Expr | None:
         if not self.on & {"case", "coalesce", "greatest"}:
             return None
         if dry:
@@ -468,7 +533,9 @@ class Maker:
                 pattern = Lit(self.rng.choice(PATTERNS), "STRING")
                 return Call(self.rng.choice(("like", "like", "not like")), (text, pattern), "BOOLEAN")
             case "null":
-                return Call(self.rng.choice(("is null", "is not null")), (Col(*self.rng.choice(columns)),), "BOOLEAN")
+                return Call(
+                    self.rng.choice(("is null", "is not null")), (Col(*self.rng.choice(columns)),), "BOOLEAN"
+                )
             case "flag":
                 return Col(*self.rng.choice([c for c in columns if c[2] == "BOOLEAN"]))
             case "not":

@@ -81,7 +81,9 @@ class View:
         held = (c.row, c.exp)
         if self.keyed:
             if self.by_key.get(c.key) != held:
-                raise Breach(f"'-' of a row that is not shown: {c}; shown for its key: {self.by_key.get(c.key)}")
+                raise Breach(
+                    f"'-' of a row that is not shown: {c}; shown for its key: {self.by_key.get(c.key)}"
+                )
             del self.by_key[c.key]
         elif self.live[held] == 0:
             raise Breach(f"'-' of a row that is not shown: {c}")

@@ -26,8 +26,16 @@ def describe(m: Mismatch) -> str:
     for table in case.schema.tables:
         kind = "RETROACTIVE TABLE" if table.retroactive else "TABLE"
         columns = ", ".join(" ".join(c) for c in table.columns)
-        lines.append(f"CREATE {kind} {table.name} ({columns});  -- {', '.join(map(show, table.rows)) or 'empty'}")
-    lines += ["", *(f"q{i}: {sql(q)}{'   <--' if i == m.query and len(case.queries) > 1 else ''}" for i, q in enumerate(case.queries))]
+        lines.append(
+            f"CREATE {kind} {table.name} ({columns});  -- {', '.join(map(show, table.rows)) or 'empty'}"
+        )
+    lines += [
+        "",
+        *(
+            f"q{i}: {sql(q)}{'   <--' if i == m.query and len(case.queries) > 1 else ''}"
+            for i, q in enumerate(case.queries)
+        ),
+    ]
     lines += [f"    pattern: {' or '.join(sorted(patterns(query)))}", "", *arrivals(case, m)]
     if m.tau is not None:
         shown = f" = {moment(m.tau)}" if case.schema.timestamps else ""
@@ -38,7 +46,9 @@ def describe(m: Mismatch) -> str:
 
 
 def show(row: Row) -> str:
-    text = ", ".join("NULL" if v is None else str(int(v)) if type(v).__name__ == "Micros" else repr(v) for v in row)
+    text = ", ".join(
+        "NULL" if v is None else str(int(v)) if type(v).__name__ == "Micros" else repr(v) for v in row
+    )
     return f"({text},)" if len(row) == 1 else f"({text})"
 
 
@@ -75,7 +85,11 @@ def difference(expected: list[Row], got: list[Row]) -> list[str]:
     for title, rows in (("missing", left - right), ("too many", right - left), ("in both", left & right)):
         if rows:
             listed = [show(r) + (f" ×{n}" if n > 1 else "") for r, n in sorted(rows.items(), key=str)]
-            lines.append(f"  {title + ':':<10}" + "\n            ".join(listed[:12]) + (" …" if len(listed) > 12 else ""))
+            lines.append(
+                f"  {title + ':':<10}"
+                + "\n            ".join(listed[:12])
+                + (" …" if len(listed) > 12 else "")
+            )
     return lines
 
 
@@ -99,7 +113,9 @@ def example(case: Case, index: int, name: str) -> str:
     lines.append(f"    play = Drawn({case.schema.ddl()!r})")
     for table in case.schema.tables:
         rows = ", ".join(show(r).replace("NULL", "None") for r in table.rows)
-        lines.append(f"    play.table({table.name!r}, {table.columns!r}, [{rows}], retroactive={table.retroactive})")
+        lines.append(
+            f"    play.table({table.name!r}, {table.columns!r}, [{rows}], retroactive={table.retroactive})"
+        )
     for event in cut(case.events, None):
         parts = event if isinstance(event, list) else [event]
         before = world.clock
@@ -116,7 +132,9 @@ def example(case: Case, index: int, name: str) -> str:
                 at = world.at(event)
                 added, gone = ([show(r).replace("NULL", "None") for r in rows] for rows in (insert, delete))
                 when = "" if at in (BEGINNING, world.clock + 1) else f", at={at}"
-                lines.append(f"    play.update({table!r}, insert=[{', '.join(added)}], delete=[{', '.join(gone)}]{when})")
+                lines.append(
+                    f"    play.update({table!r}, insert=[{', '.join(added)}], delete=[{', '.join(gone)}]{when})"
+                )
         for part in parts:
             world.apply(part, case.queries)
         if world.clock > before and index in world.registered and not hasattr(query, "kind"):

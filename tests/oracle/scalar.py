@@ -307,7 +307,11 @@ def literal(lit: Lit) -> str:
     if lit.type == "BOOLEAN":
         return "TRUE" if lit.value else "FALSE"
     if isinstance(lit.value, Micros):
-        return f"INTERVAL {interval(lit.value)}" if lit.type == "INTERVAL" else f"TIMESTAMP '{moment(lit.value)}'"
+        return (
+            f"INTERVAL {interval(lit.value)}"
+            if lit.type == "INTERVAL"
+            else f"TIMESTAMP '{moment(lit.value)}'"
+        )
     return str(lit.value)
 
 
@@ -321,7 +325,12 @@ def moment(micros: int) -> dt.datetime:
 
 def interval(micros: int) -> str:
     """`5 SECONDS`, in the largest unit that fits."""
-    for name, size in (("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000), ("MILLISECOND", 1000)):
+    for name, size in (
+        ("HOUR", 3_600_000_000),
+        ("MINUTE", 60_000_000),
+        ("SECOND", 1_000_000),
+        ("MILLISECOND", 1000),
+    ):
         if micros and micros % size == 0:
             return f"{micros // size} {name}{'S' if micros != size else ''}"
     return f"{micros} MICROSECONDS"

@@ -96,7 +96,9 @@ def make(rng: random.Random, enabled: frozenset[str]) -> Schema:
     return Schema(tuple(streams), tuple(tables), timestamps)
 
 
-def row(rng: random.Random, columns: Columns, keys: int, ts: int = 0, nulls: float = 0.1, nan: float = 0.0) -> Row:
+def row(
+    rng: random.Random, columns: Columns, keys: int, ts: int = 0, nulls: float = 0.1, nan: float = 0.0
+) -> Row:
     """One row with skewed keys."""
     return tuple(value(rng, name, kind, keys, ts, nulls, nan) for name, kind in columns)
 

@@ -42,7 +42,11 @@ def _steps(case: Case) -> Iterator[Case]:
     chunk = size // 2
     while chunk >= 1:
         for start in range(0, size, chunk):
-            kept = tuple(e for i, e in enumerate(case.events) if isinstance(e, Register) or not start <= i < start + chunk)
+            kept = tuple(
+                e
+                for i, e in enumerate(case.events)
+                if isinstance(e, Register) or not start <= i < start + chunk
+            )
             if len(kept) < size and _consistent(case.schema, kept):
                 yield replace(case, events=kept)
         chunk //= 2
@@ -52,14 +56,18 @@ def _steps(case: Case) -> Iterator[Case]:
     for i, table in enumerate(case.schema.tables):
         for j in range(len(table.rows)):
             fewer = replace(table, rows=table.rows[:j] + table.rows[j + 1 :])
-            drawn = replace(case.schema, tables=(*case.schema.tables[:i], fewer, *case.schema.tables[i + 1 :]))
+            drawn = replace(
+                case.schema, tables=(*case.schema.tables[:i], fewer, *case.schema.tables[i + 1 :])
+            )
             if _consistent(drawn, case.events):
                 yield replace(case, schema=drawn)
 
 
 def _without_unread(case: Case) -> Case | None:
     """The case without streams and tables that no query reads."""
-    used = {s.stream for q in case.queries for s in streams(q)} | {t.table for q in case.queries for t in tables(q)}
+    used = {s.stream for q in case.queries for s in streams(q)} | {
+        t.table for q in case.queries for t in tables(q)
+    }
     kept = Schema(
         tuple(s for s in case.schema.streams if s.name in used),
         tuple(t for t in case.schema.tables if t.name in used),
@@ -156,7 +164,10 @@ def _select(query: Select, root: bool) -> Iterator[Select]:
         if isinstance(source, SubSource):
             for inner in _relations(source.query):
                 if inner.types == source.query.types:
-                    yield replace(query, sources=(*query.sources[:i], replace(source, query=inner), *query.sources[i + 1 :]))
+                    yield replace(
+                        query,
+                        sources=(*query.sources[:i], replace(source, query=inner), *query.sources[i + 1 :]),
+                    )
     if query.anti and isinstance(query.anti.source, SubSource):
         for inner in _relations(query.anti.source.query):
             if inner.types == query.anti.source.query.types:

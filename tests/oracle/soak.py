@@ -23,7 +23,9 @@ def chunk(first: int, enabled: frozenset[str]) -> Outcome:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--comparisons", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1_000_000, help="first seed")
     parser.add_argument("--jobs", type=int, default=2)
@@ -34,12 +36,16 @@ def main() -> int:
     total, began, shown = Outcome(), time.perf_counter(), 0.0
     firsts = count(arguments.seed, CHUNK)
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        running: set[Future[Outcome]] = {pool.submit(chunk, next(firsts), enabled) for _ in range(arguments.jobs * 2)}
+        running: set[Future[Outcome]] = {
+            pool.submit(chunk, next(firsts), enabled) for _ in range(arguments.jobs * 2)
+        }
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 total += future.result()
-            enough = total.tally.comparisons >= arguments.comparisons or len(total.failures) >= arguments.failures
+            enough = (
+                total.tally.comparisons >= arguments.comparisons or len(total.failures) >= arguments.failures
+            )
             if not enough:
                 running |= {pool.submit(chunk, next(firsts), enabled) for _ in done}
             if time.perf_counter() - shown > 10:

@@ -92,7 +92,9 @@ class _Drawing:
     def __post_init__(self) -> None:
         rng = self.rng
         self.origin = rng.choice(MOMENTS if self.schema.timestamps else ORIGINS)
-        self.pace = rng.choice(((0, 0, 1), (0, 0, 0, 1), (0, 0, 1, 2), (1,), (0, 0, 0, 0, 5), (0, 0, 0, 1, 3)))
+        self.pace = rng.choice(
+            ((0, 0, 1), (0, 0, 0, 1), (0, 0, 1, 2), (1,), (0, 0, 0, 0, 5), (0, 0, 0, 1, 3))
+        )
         self.keys = rng.choice((2, 3, 3, 5))
         self.nulls = rng.choice((0.0, 0.05, 0.25))
         self.late = rng.choice((0.0, 0.05, 0.2))
@@ -111,7 +113,9 @@ class _Drawing:
         tick = self.now - self.rng.randint(0, slack)
         if late and self.rng.random() < self.late:
             tick -= self.rng.randint(1, 6)
-        row = schemas.row(self.rng, stream.columns, self.keys, self.at(tick), self.nulls, 0.15 if self.nan else 0.0)
+        row = schemas.row(
+            self.rng, stream.columns, self.keys, self.at(tick), self.nulls, 0.15 if self.nan else 0.0
+        )
         return Arrival(stream.name, row)
 
     def advance(self) -> Advance:
@@ -126,14 +130,18 @@ class _Drawing:
         table: Table = self.rng.choice(self.schema.tables)
         held = self.held[table.name]
         gone = self.rng.sample(sorted(held, key=str), min(len(held), self.rng.randint(0, 2)))
-        fresh = {schemas.row(self.rng, table.columns, 4) for _ in range(self.rng.randint(0 if gone else 1, 2))} - held
+        fresh = {
+            schemas.row(self.rng, table.columns, 4) for _ in range(self.rng.randint(0 if gone else 1, 2))
+        } - held
         held.difference_update(gone)
         held.update(fresh)
         ahead = self.rng.choice((None, None, 0, 3))
         return Update(table.name, tuple(sorted(fresh, key=str)), tuple(gone), ahead)
 
 
-def cut(events: tuple[Event, ...], rng: random.Random | None, one_by_one: bool = False) -> Iterator[Event | list[Arrival]]:
+def cut(
+    events: tuple[Event, ...], rng: random.Random | None, one_by_one: bool = False
+) -> Iterator[Event | list[Arrival]]:
     """Pushes (lists of arrivals of one stream) and the other events between them.
 
     Without `rng` neighbours are pushed together as far as can be; with it, cut at random.

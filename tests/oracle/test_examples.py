@@ -285,7 +285,9 @@ def test_having_ends_rows_without_successor() -> None:
 
 
 def test_nulls_form_one_group_and_do_not_count() -> None:
-    play = drawn(A, "SELECT k, COUNT(*) AS n, COUNT(x) AS m, AVG(x) AS mean FROM a [RANGE 10] GROUP BY k", key=(0,))
+    play = drawn(
+        A, "SELECT k, COUNT(*) AS n, COUNT(x) AS m, AVG(x) AS mean FROM a [RANGE 10] GROUP BY k", key=(0,)
+    )
     play.push("a", (1, None, 1), (1, None, None), (1, 2, None))
     play.advance(1)
     play.shows((None, 2, 1, 1.0), (2, 1, 0, None))

@@ -48,7 +48,11 @@ def plain(seed: int) -> Case | None:
     if any(is_grouped(q) and key_positions(q) is None for q in case.queries):
         return None
     said = perfect(case).queries
-    return case if all(h.pattern in ("STRICT", "MONOTONIC") or all(c.op == "+" for c in h.changes) for h in said) else None
+    return (
+        case
+        if all(h.pattern in ("STRICT", "MONOTONIC") or all(c.op == "+" for c in h.changes) for h in said)
+        else None
+    )
 
 
 def judge_often(case: Case, trace: Trace) -> None:

@@ -98,7 +98,10 @@ def feed(session: Any, case: Case, event: Any, registered: dict[int, Any], world
             stream = schema.stream(event[0].stream)
             rows = [a.row for a in event if isinstance(a, Arrival)]
             as_dicts = (case.seed + len(rows)) % 3 == 0
-            session.push(stream.name, dicts(schema, stream.columns, rows) if as_dicts else schema.arrow(stream.columns, rows))
+            session.push(
+                stream.name,
+                dicts(schema, stream.columns, rows) if as_dicts else schema.arrow(stream.columns, rows),
+            )
         case Advance(to):
             session.advance(moment(to) if schema.timestamps else int(to))
         case Update(table, insert, delete, ahead):

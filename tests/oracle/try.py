@@ -1,10 +1,10 @@
 # ruff: noqa: N999 — named for the command line, never imported
 """Tries the engine on drawn cases and prints the first mismatch in full.
 
-    python -m tests.oracle.try --feature join --seeds 100     cases over core constructs that use a join
-    python -m tests.oracle.try --feature join,distinct        … that may use both; --all-of to insist on both
-    python -m tests.oracle.try --seed 4711                    one case with everything enabled
-    python -m tests.oracle.try --list                         names of constructs and groups
+python -m tests.oracle.try --feature join --seeds 100     cases over core constructs that use a join
+python -m tests.oracle.try --feature join,distinct        … that may use both; --all-of to insist on both
+python -m tests.oracle.try --seed 4711                    one case with everything enabled
+python -m tests.oracle.try --list                         names of constructs and groups
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from . import campaign, features
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--feature", default="", help="constructs or groups, separated by commas; 'all' for everything")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--feature", default="", help="constructs or groups, separated by commas; 'all' for everything"
+    )
     parser.add_argument("--without", default="", help="constructs never to use")
     parser.add_argument("--all-of", action="store_true", help="each case uses every construct named")
     parser.add_argument("--seeds", type=int, default=100, help="how many cases")

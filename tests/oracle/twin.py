@@ -34,7 +34,9 @@ class Moment:
         if window.kind == "rows":
             return self.last(source, sorted(rows, key=lambda r: r[1]))  # stable: arrival breaks ties
         alive = [(row, *window.bounds(ts)) for row, ts in rows]
-        return [(row, start) for row, start, end in alive if start <= self.tau and (end is None or self.tau < end)]
+        return [
+            (row, start) for row, start, end in alive if start <= self.tau and (end is None or self.tau < end)
+        ]
 
     def last(self, source: StreamSource, rows: list[Stamped]) -> list[Stamped]:
         names = [name for name, _ in self.world.schema.stream(source.stream).columns]
@@ -88,7 +90,9 @@ class Moment:
         anti = query.anti
         if anti is not None:
             right = [self.named(anti.source, row) for row, _ in self.rows(anti.source)]
-            partial = [(env, ts) for env, ts in partial if not any(holds(anti.on, {**env, **r}) for r in right)]
+            partial = [
+                (env, ts) for env, ts in partial if not any(holds(anti.on, {**env, **r}) for r in right)
+            ]
         return partial
 
     def matching(self, source: Source, ts: int) -> list[Stamped]:

@@ -11,13 +11,12 @@ import numpy as np
 from penstock.kernels.hashing import mix
 from penstock.kernels.jit import kernel
 
-
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, MASK = 0, 1, 2, 3
 
 
 @kernel
-def link(rows, head, edge, index, first, last):  # type: ignore[no-untyped-def]
+def link(rows, head, edge, index, first, last):
     """Add slots [first, last) of an edge to one of its indexes."""
     for s in range(first, last):
         p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
@@ -27,7 +26,7 @@ def link(rows, head, edge, index, first, last):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def link_slots(slots, key, head, chain, back):  # type: ignore[no-untyped-def]
+def link_slots(slots, key, head, chain, back):
     """Add roster slots to chains that can be left again; `back` of a first slot is -(bucket + 2)."""
     mask = np.uint64(head.shape[0] - 1)
     for i in range(slots.shape[0]):
@@ -42,7 +41,7 @@ def link_slots(slots, key, head, chain, back):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def unlink_slots(slots, head, chain, back):  # type: ignore[no-untyped-def]
+def unlink_slots(slots, head, chain, back):
     """Take roster slots out of their chains."""
     for i in range(slots.shape[0]):
         s = slots[i]
@@ -57,7 +56,7 @@ def unlink_slots(slots, head, chain, back):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def relink_slots(key, head, chain, back):  # type: ignore[no-untyped-def]
+def relink_slots(key, head, chain, back):
     """Link all linked slots (back != -1) into a fresh table."""
     mask = np.uint64(head.shape[0] - 1)
     head[:] = -1
@@ -73,7 +72,7 @@ def relink_slots(key, head, chain, back):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def probe(keys, times, begin, key, head, chain, ts, end, tie, out_row, out_slot):  # type: ignore[no-untyped-def]
+def probe(keys, times, begin, key, head, chain, ts, end, tie, out_row, out_slot):
     """Partners alive at `times[i]` that came before the probing row.
 
     A partner with the same ts counts if `tie` (its alias is smaller). Stops before the first row whose
@@ -99,7 +98,7 @@ def probe(keys, times, begin, key, head, chain, ts, end, tie, out_row, out_slot)
 
 
 @kernel
-def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_row, out_slot):  # type: ignore[no-untyped-def]
+def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_row, out_slot):
     """Partners of results that end early at `ends[i]`: alive until then, not themselves ending before.
 
     `fresh[s]` marks rows of the running step (their results were never shown, or carry their own end).
@@ -128,7 +127,7 @@ TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_MASK, GIVER, G_BASE, G_WIDT
 HOP = 11
 
 
-def hops(edges, indexes, order):  # type: ignore[no-untyped-def]
+def hops(edges, indexes, order):
     """All a walk looks up about its hops, side by side: order[i, h] = (edge to visit, its index, edge that gives
     the key, its index) for hop h of rows of edge i."""
     target, index, giver, key = np.moveaxis(order, 2, 0)
@@ -140,7 +139,7 @@ def hops(edges, indexes, order):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def walk(  # type: ignore[no-untyped-def]
+def walk(
     begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, stats, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
@@ -208,7 +207,7 @@ def walk(  # type: ignore[no-untyped-def]
             while s >= tail:
                 p = base + s * width
                 if rows[p] <= t:
-                    s = -1
+                    s = np.int64(-1)
                     break
                 if rows[p + field] == k:
                     break
@@ -232,12 +231,22 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out_exp, out_slot):  # type: ignore[no-untyped-def]
+def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out_exp, out_slot):
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
     n = 0
     room = out_ts.shape[0]
-    l_base, l_tail, l_heads, l_mask = edges[0, BASE], edges[0, TAIL], indexes[0, HEADS], np.uint64(indexes[0, MASK])
-    r_base, r_tail, r_heads, r_mask = edges[1, BASE], edges[1, TAIL], indexes[1, HEADS], np.uint64(indexes[1, MASK])
+    l_base, l_tail, l_heads, l_mask = (
+        edges[0, BASE],
+        edges[0, TAIL],
+        indexes[0, HEADS],
+        np.uint64(indexes[0, MASK]),
+    )
+    r_base, r_tail, r_heads, r_mask = (
+        edges[1, BASE],
+        edges[1, TAIL],
+        indexes[1, HEADS],
+        np.uint64(indexes[1, MASK]),
+    )
     out_l, out_r = out_slot[0], out_slot[1]
     for e in range(begin, times.shape[0]):
         t = times[e]

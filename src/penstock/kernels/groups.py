@@ -15,7 +15,6 @@ import numpy as np
 from penstock.kernels import heap
 from penstock.kernels.jit import kernel
 
-
 SIZE, OLDEST, NEWEST, ROOT, TIME, ROW, SHOWN = 0, 1, 2, 3, 4, 5, 6
 BLANK = np.array([0, -1, -1, -1, 0, -1, np.iinfo(np.int64).min], np.int64)
 """State of a group without members: its size, first and last member, heap, last output row and its instant,
@@ -23,7 +22,7 @@ and the exp of the row that is shown."""
 
 
 @kernel
-def rows_fifo(  # type: ignore[no-untyped-def]
+def rows_fifo(
     times, slots, signs, gid, exp, later, forever, absent, state, ev_row,
     out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
@@ -69,7 +68,7 @@ def rows_fifo(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rows_any(  # type: ignore[no-untyped-def]
+def rows_any(
     times, slots, signs, gid, exp, child, sibling, before, forever, absent, state, ev_row,
     out_time, out_exp, out_was, out_gid, out_size, out_was_size,
 ):  # fmt: skip
@@ -107,7 +106,7 @@ def rows_any(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def count(slots, signs, gid, ev_row, counted, total, was, out):  # type: ignore[no-untyped-def]
+def count(slots, signs, gid, ev_row, counted, total, was, out):
     """How many counted members there are, before (`was`) and after (`out`) each output row.
 
     Here and below: output rows are numbered as they are first touched, and what a group holds then is what
@@ -127,7 +126,7 @@ def count(slots, signs, gid, ev_row, counted, total, was, out):  # type: ignore[
 
 
 @kernel
-def sum_small(slots, signs, gid, ev_row, values, total, was, out):  # type: ignore[no-untyped-def]
+def sum_small(slots, signs, gid, ev_row, values, total, was, out):
     """Running sums of integers of at most 32 bits, which 64 bits hold; a NULL argument holds 0."""
     seen = 0
     for i in range(slots.shape[0]):
@@ -142,7 +141,7 @@ def sum_small(slots, signs, gid, ev_row, values, total, was, out):  # type: igno
 
 
 @kernel
-def sum_ints(slots, signs, gid, ev_row, values, total, was, out):  # type: ignore[no-untyped-def]
+def sum_ints(slots, signs, gid, ev_row, values, total, was, out):
     """128-bit running sums (low, high); a NULL argument holds 0."""
     seen = 0
     for i in range(slots.shape[0]):
@@ -168,7 +167,7 @@ def sum_ints(slots, signs, gid, ev_row, values, total, was, out):  # type: ignor
 
 
 @kernel
-def two_sum(a, b):  # type: ignore[no-untyped-def]
+def two_sum(a, b):
     """a + b and what rounding took from it (Knuth)."""
     s = a + b
     x = s - a
@@ -176,7 +175,7 @@ def two_sum(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def two_square(a):  # type: ignore[no-untyped-def]
+def two_square(a):
     """a * a and what rounding took from it (Dekker); plain where splitting would overflow."""
     p = a * a
     if not (np.abs(a) < 1e150) or np.abs(a) < 1e-140:
@@ -192,7 +191,7 @@ NAN, MORE, LESS, MEMBERS = 0, 1, 2, 3
 
 
 @kernel
-def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out, was_odd, out_odd):  # type: ignore[no-untyped-def]
+def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out, was_odd, out_odd):
     """Running sums (high, low) of doubles, or of their squares; a NULL argument holds 0.
 
     NaN, +inf and -inf are counted apart in `odd` so that they can leave again; out_odd says what they make of
@@ -233,7 +232,7 @@ def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out
 
 
 @kernel
-def oddities(odd):  # type: ignore[no-untyped-def]
+def oddities(odd):
     """`oddity` of every row."""
     out = np.empty(odd.shape[0], np.int8)
     for g in range(odd.shape[0]):
@@ -242,7 +241,7 @@ def oddities(odd):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def oddity(g, odd):  # type: ignore[no-untyped-def]
+def oddity(g, odd):
     if odd[g, NAN] > 0 or (odd[g, MORE] > 0 and odd[g, LESS] > 0):
         return 3
     if odd[g, MORE] > 0:
@@ -251,7 +250,7 @@ def oddity(g, odd):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before, was, out):  # type: ignore[no-untyped-def]
+def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before, was, out):
     """MIN by key: the slot on top of each group's heap of non-NULL members (-1 if there is none)."""
     seen = 0
     for i in range(slots.shape[0]):
@@ -270,7 +269,7 @@ def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before
 
 
 @kernel
-def distinct_events(slots, signs, value, valid, copies, out):  # type: ignore[no-untyped-def]
+def distinct_events(slots, signs, value, valid, copies, out):
     """For aggregates over DISTINCT values: the event's sign if its value appears or vanishes, else 0."""
     for i in range(slots.shape[0]):
         s = slots[i]
@@ -288,7 +287,7 @@ def distinct_events(slots, signs, value, valid, copies, out):  # type: ignore[no
 
 
 @kernel
-def deviation(sums, squares, odd, counts, out):  # type: ignore[no-untyped-def]
+def deviation(sums, squares, odd, counts, out):
     """Sample standard deviation from sums of values and of squares, both as pairs.
 
     n * sum(x * x) - sum(x) ** 2 is taken in pairs too, so that it survives cancellation.

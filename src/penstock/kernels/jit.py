@@ -18,12 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """Compile lazily, cache on disk, release the GIL."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
 def inline(function: F) -> F:
     """A kernel's part that is written into its callers."""
-    return cast(F, numba.njit(cache=True, nogil=True, inline="always")(function))
+    return cast("F", numba.njit(cache=True, nogil=True, inline="always")(function))
 
 
 class _Notice(event.Listener):

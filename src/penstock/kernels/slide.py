@@ -19,7 +19,7 @@ FRONT, LENGTH = 0, 1
 
 
 @kernel
-def slide(  # type: ignore[no-untyped-def]
+def slide(
     times, ends, gids, summands, now, forever, absent, ring_exp, ring_gid, ring_later, ring_sums, registers,
     state, out_time, out_exp, out_was, out_gid, out_now, out_before,
 ):  # fmt: skip
@@ -95,7 +95,7 @@ def slide(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def keep_news(n, always, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before):  # type: ignore[no-untyped-def]
+def keep_news(n, always, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before):
     """Drop output rows of emptied groups and rows that repeat what is shown; returns how many stay.
 
     What is shown: columns `plain` of out_now, and the quotients `means` (rows of two columns).
@@ -114,7 +114,9 @@ def keep_news(n, always, plain, means, out_time, out_exp, out_was, out_gid, out_
                 a, b = means[m, 0], means[m, 1]
                 if (out_now[r, b] > 0) != (out_before[r, b] > 0):
                     news = True
-                elif out_now[r, b] > 0 and out_now[r, a] / out_now[r, b] != out_before[r, a] / out_before[r, b]:
+                elif (
+                    out_now[r, b] > 0 and out_now[r, a] / out_now[r, b] != out_before[r, a] / out_before[r, b]
+                ):
                     news = True
             if not news:
                 continue

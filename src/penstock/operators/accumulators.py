@@ -98,9 +98,7 @@ class Count:
         self._groups.fit(step.groups)
         was, out = np.empty(step.rows, np.int64), np.empty(step.rows, np.int64)
         counted = valid if self._distinct else ~valid
-        kernels.count(
-            step.slots, step.signs, step.gid, step.row, counted, self._groups["count"], was, out
-        )
+        kernels.count(step.slots, step.signs, step.gid, step.row, counted, self._groups["count"], was, out)
         return (out, was) if self._distinct else (step.size - out, step.was_size - was)
 
 
@@ -109,9 +107,15 @@ class Sums:
 
     def __init__(self, site: Site, name: str, kind: str, distinct: bool) -> None:
         self._kind = kind
-        blank = {"small": (np.int64, 0), "ints": (np.int64, np.zeros(2)), "doubles": (np.float64, np.zeros(2))}[kind]
+        blank = {
+            "small": (np.int64, 0),
+            "ints": (np.int64, np.zeros(2)),
+            "doubles": (np.float64, np.zeros(2)),
+        }[kind]
         self._groups = Slab(site.arena, f"{name}.sum", total=blank, odd=(np.int64, np.zeros(4)))
-        self._squares = Slab(site.arena, f"{name}.squares", total=(np.float64, np.zeros(2)), odd=(np.int64, np.zeros(4)))
+        self._squares = Slab(
+            site.arena, f"{name}.squares", total=(np.float64, np.zeros(2)), odd=(np.int64, np.zeros(4))
+        )
         self._count = Count(site, name, distinct)
         self._seen: Step | None = None
         self._sums: tuple[Array, Array, Array, Array]
@@ -129,8 +133,11 @@ class Sums:
         self._groups.fit(step.groups)
         shape = step.rows if self._kind == "small" else (step.rows, 2)
         was, out = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        run = kernels.sum_small if self._kind == "small" else kernels.sum_ints
-        run(step.slots, step.signs, step.gid, step.row, values, self._groups["total"], was, out)
+        events = (step.slots, step.signs, step.gid, step.row, values, self._groups["total"], was, out)
+        if self._kind == "small":
+            kernels.sum_small(*events)
+        else:
+            kernels.sum_ints(*events)
         self._sums = (out, was, _NO_ODD, _NO_ODD)
 
     def load(self, gids: Array, size: Ints, values: Array) -> None:
@@ -298,7 +305,15 @@ class Distinct:
         )
         seen = np.unique(self._slots["value"][step.slots[mask[step.slots]]])
         inner = Step(
-            step.slots, signs, step.started, step.gid, step.row, step.size, step.was_size, step.capacity, step.groups
+            step.slots,
+            signs,
+            step.started,
+            step.gid,
+            step.row,
+            step.size,
+            step.was_size,
+            step.capacity,
+            step.groups,
         )
         out = self._inner.step(inner, values, mask)
         self._values.release(seen[self._copies["copies"][seen] == 0])

@@ -139,7 +139,7 @@ class Grouping:
             made = kernels.rows_fifo(*head, members["later"], *tail)
         else:
             made = kernels.rows_any(*head, members["child"], members["sibling"], members["before"], *tail)
-        return Rows(*(a[:made] for a in (time, exp, was, gid, size, was_size)), event)
+        return Rows(time[:made], exp[:made], was[:made], gid[:made], size[:made], was_size[:made], event)
 
     def _accumulate(self, step: Step) -> list[Both]:
         frame = self._roster.frame
@@ -236,7 +236,11 @@ def _zeroed(column: Column) -> Column:
 def _merge_changes(a: Batch, b: Batch) -> Batch:
     """Two batches of one edge in (time, '-' first) order."""
     if not len(a):
-        return b if b.sign is not None or a.sign is None else Batch(b.ts, b.exp, b.columns, np.ones(len(b), np.int8))
+        return (
+            b
+            if b.sign is not None or a.sign is None
+            else Batch(b.ts, b.exp, b.columns, np.ones(len(b), np.int8))
+        )
     ts = np.concatenate([a.ts, b.ts])
     sign = None
     if a.sign is not None or b.sign is not None:

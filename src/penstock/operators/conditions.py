@@ -68,9 +68,7 @@ def take_apart(
             left, right = inputs_of(a), inputs_of(b)
             if len(left) == 1 and len(right) == 1 and left != right:
                 (i,), (j,) = left, right
-                equalities.append(
-                    Equality(i, shifted(a, -starts[i]), j, shifted(b, -starts[j]), predicate)
-                )
+                equalities.append(Equality(i, shifted(a, -starts[i]), j, shifted(b, -starts[j]), predicate))
                 continue
         # A predicate without columns is tested like one that mentions every input.
         everything = frozenset(range(len(schemas)))

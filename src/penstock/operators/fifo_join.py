@@ -20,7 +20,7 @@ from penstock.kernels import chains
 from penstock.kernels.events import time_order
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty
-from penstock.plan.expressions import columns
+from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
 
@@ -70,7 +70,7 @@ class FifoJoin:
     def _between(self, i: int, j: int) -> list[Equality]:
         return [e for e in self._equalities if {e.left, e.right} == {i, j}]
 
-    def _off_the_walk(self, n: int) -> list:  # type: ignore[type-arg]
+    def _off_the_walk(self, n: int) -> list[Expression]:
         """A walk follows one equality into each input; in a cyclic graph the others are tested at the end."""
         pairs = {frozenset((e.left, e.right)) for e in self._equalities}
         return [e.whole for e in self._equalities] if len(pairs) > n - 1 else []
@@ -133,14 +133,16 @@ class FifoJoin:
         stems = self._stems
         stems.reserve([len(b) for b in batches])
         times, sides, slots = [], [], []
-        for i, (batch, key, stored, maker) in enumerate(zip(batches, keys, self._stored, self._keys, strict=True)):
+        for i, (batch, key, stored, maker) in enumerate(
+            zip(batches, keys, self._stored, self._keys, strict=True)
+        ):
             if len(batch):
                 payload = tuple(batch.columns[k] for k in stored) + maker.held(batch)
                 first = stems.admit(i, batch, payload, key)
                 times.append(batch.ts)
                 sides.append(np.full(len(batch), i, np.int8))
                 slots.append(np.arange(first, first + len(batch), dtype=np.int32))
-        ts, side, slot = (p[0] if len(p) == 1 else np.concatenate(p) for p in (times, sides, slots))
+        ts, side, slot = np.concatenate(times), np.concatenate(sides), np.concatenate(slots)
         order = time_order(ts)
         if order is not None:
             ts, side, slot = ts[order], side[order], slot[order]
@@ -173,7 +175,9 @@ class FifoJoin:
                 self._room *= 2
         if n > 2:
             self._learn(stats)
-        out_ts, out_exp = (np.concatenate(p) if len(parts) > 1 else p[0] for p in list(zip(*parts, strict=True))[:2])
+        out_ts, out_exp = (
+            np.concatenate(p) if len(parts) > 1 else p[0] for p in list(zip(*parts, strict=True))[:2]
+        )
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
@@ -181,7 +185,9 @@ class FifoJoin:
 
     def _columns(self, slots: Array) -> tuple[Column, ...]:
         out: list[Column] = [ABSENT] * self._width
-        for start, stored, frame, rows in zip(self._offsets, self._stored, self._stems.frames, slots, strict=True):
+        for start, stored, frame, rows in zip(
+            self._offsets, self._stored, self._stems.frames, slots, strict=True
+        ):
             for k, column in zip(stored, frame.at(rows), strict=False):
                 out[start + k] = column
         return tuple(out)
@@ -198,7 +204,8 @@ class FifoJoin:
 
 def is_connected(n: int, equalities: Sequence[Equality]) -> bool:
     """Whether equalities lead from any input to every other."""
-    reached, new = {0}, True
+    reached: set[int] = {0}
+    new = reached
     while new:
         new = {e.left + e.right - r for e in equalities for r in reached if r in (e.left, e.right)} - reached
         reached |= new

@@ -175,7 +175,11 @@ class MultiwayJoin:
             partner = next((p for p in sorted(bound) if self._between(p, target)), -1)
             fan = self._fan[i, target]
             guess = fan if fan >= 0 else float(len(self._inputs[target].stem))
-            cost = guess + (0.0 if partner >= 0 else 1e12) + (1e15 if back and self._inputs[target].lookup else 0.0)
+            cost = (
+                guess
+                + (0.0 if partner >= 0 else 1e12)
+                + (1e15 if back and self._inputs[target].lookup else 0.0)
+            )
             if best is None or cost < best[0]:
                 best = (cost, target, partner)
         assert best is not None
@@ -239,7 +243,11 @@ class MultiwayJoin:
         due = [r.whole for r in self._residuals if target in r.inputs and r.inputs <= bound]
         used = self._between(target, partner) if partner >= 0 else []
         for e in self._equalities:
-            if target in (e.left, e.right) and {e.left, e.right} <= bound and (e not in used or len(used) > 1):
+            if (
+                target in (e.left, e.right)
+                and {e.left, e.right} <= bound
+                and (e not in used or len(used) > 1)
+            ):
                 due.append(e.whole)
         for predicate in due:
             if not len(walk.times):
@@ -268,7 +276,8 @@ class MultiwayJoin:
             for i, s in walk.slots.items()
             if not self._inputs[i].lookup
         ]
-        return parts[0] if len(parts) == 1 else np.minimum.reduce(parts)
+        first: Ints = parts[0]
+        return first if len(parts) == 1 else np.minimum.reduce(parts)
 
     def _results(self, walk: Walk, now: int) -> list[Batch]:
         """New results; those that end early within the step carry their '-' along."""

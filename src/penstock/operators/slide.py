@@ -29,7 +29,11 @@ from penstock.state.registry import Registry
 
 def slides(node: Aggregate, pattern: Pattern) -> bool:
     """Whether this operator can run the node: FIFO input, counts, sums and averages of narrow integers."""
-    return pattern in (Pattern.MONOTONIC, Pattern.WEAKEST) and bool(node.keys) and all(map(_fits, node.aggregations))
+    return (
+        pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
+        and bool(node.keys)
+        and all(map(_fits, node.aggregations))
+    )
 
 
 def _fits(aggregation: Aggregation) -> bool:
@@ -166,7 +170,9 @@ class SlidingSums:
             if function == "sum":
                 out.append(Column(totals[:, total].copy(), valid))
             else:
-                out.append(Column(totals[:, total] / (counts if valid is None else np.maximum(counts, 1)), valid))
+                out.append(
+                    Column(totals[:, total] / (counts if valid is None else np.maximum(counts, 1)), valid)
+                )
         return tuple(out)
 
     def _due(self, now: int) -> int:
@@ -196,9 +202,10 @@ class SlidingSums:
         for f, values in held.items():
             self._ring[f][:length] = place[values] if f == "later" and old else values
         state = self._groups["group"]
-        for f in (kernels.OLDEST, kernels.NEWEST):
-            live = state[:, kernels.SIZE] > 0
-            state[live, f] = place[state[live, f]] if old else state[live, f]
+        live = state[:, kernels.SIZE] > 0
+        for member in (kernels.OLDEST, kernels.NEWEST):
+            if old:
+                state[live, member] = place[state[live, member]]
         self._registers[0] = 0
 
     def current(self, now: int) -> Batch:

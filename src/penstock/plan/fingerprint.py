@@ -8,11 +8,25 @@ any order.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from typing import Any
 
 from penstock.plan.expressions import Aggregation, Column, Expression, Literal, conjuncts
 from penstock.plan.nodes import (
-    Aggregate, AntiJoin, Distinct, Except, Filter, Intersect, Join, Node, Project, Relation, Scan,
-    ToStream, Union, Windowed,
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    Relation,
+    Scan,
+    ToStream,
+    Union,
+    Windowed,
 )  # fmt: skip
 
 _SYMMETRIC = {"=", "<>", "+", "*", "and", "or", "is_distinct", "is_not_distinct"}
@@ -37,7 +51,7 @@ def fingerprint(node: Node) -> str:
 
 def describe(node: Node) -> str:
     """The plan as one line of canonical text."""
-    return f"{_OWN[type(node)](node)}({', '.join(describe(i) for i in node.inputs)})"  # type: ignore[operator]
+    return f"{_OWN[type(node)](node)}({', '.join(describe(i) for i in node.inputs)})"
 
 
 def _expression(expression: Expression) -> str:
@@ -69,7 +83,7 @@ def _aggregate(node: Aggregate) -> str:
     return f"aggregate[{keys}; {', '.join(_aggregation(a) for a in node.aggregations)}]"
 
 
-_OWN = {
+_OWN: dict[type, Callable[[Any], str]] = {
     Scan: lambda n: f"stream {n.stream.name.lower()}",
     Relation: lambda n: f"table {n.table.name.lower()}",
     Windowed: lambda n: f"window[{n.window}]",

@@ -122,4 +122,6 @@ class Stems:
             frame.fit(int(room[i]))
             self.table(i)[: len(held[i])] = held[i]
             for k in self._of(i):
-                chains.link(self.rows, self.head, edges[i], indexes[k], int(edges[i, TAIL]), int(edges[i, USED]))
+                chains.link(
+                    self.rows, self.head, edges[i], indexes[k], int(edges[i, TAIL]), int(edges[i, USED])
+                )
