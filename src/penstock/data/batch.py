@@ -93,7 +93,8 @@ def concat(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     values = np.concatenate([c.values for c in columns])
-    if all(c.valid is None for c in columns):
+    valids = [c.valid for c in columns]
+    if all(v is None for v in valids):
         return Column(values)
     masks = [np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in columns]
     return Column(values, np.concatenate(masks))

@@ -144,7 +144,8 @@ def walk(
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
-    Rows come in (time, side) order, so every result is made once, by its last arrival, in time order. `plan`
+    For three or more edges. Rows come in (time, side) order, so every result is made once, by its last arrival, in
+    time order. `plan`
     comes from `hops`; stats[i, h] counts (probes, partners met). Stops before a row whose results do not fit;
     returns (rows done, results).
     """
@@ -176,33 +177,51 @@ def walk(
                 k = rows[plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD]]
                 s = np.int64(head[plan[q + T_HEADS] + np.int64(mix(k) & np.uint64(plan[q + T_MASK]))])
                 stats[i, h, 0] += 1
-                if h + 1 == hops:
-                    # The last hop: every partner is a result.
-                    end = ends[h]
-                    first = n
-                    while s >= tail:
-                        p = base + s * width
-                        x = rows[p]
-                        if x <= t:
-                            break
-                        if rows[p + field] == k:
-                            if n == room:
-                                return e, mark
-                            for j in range(hops + 1):
-                                out_slot[j, n] = at[j]
-                            out_slot[target, n] = s
-                            out_ts[n] = t
-                            out_exp[n] = min(end, x)
-                            n += 1
-                        s = rows[p + field + 1]
-                    stats[i, h, 1] += n - first
-                    h -= 1
-                    down = False
-                    continue
                 wanted[h] = k
             else:
                 k = wanted[h]
                 s = cursor[h]
+            if h + 2 == hops:
+                # The last two hops are plain loops: most of a walk's time is spent here.
+                z = q + HOP
+                giver, last = plan[z + GIVER], plan[z + TARGET]
+                g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
+                l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
+                l_field, l_heads, l_mask = plan[z + T_FIELD], plan[z + T_HEADS], np.uint64(plan[z + T_MASK])
+                met = 0
+                first = n
+                while s >= tail:
+                    p = base + s * width
+                    if rows[p] <= t:
+                        break
+                    if rows[p + field] == k:
+                        met += 1
+                        at[target] = s
+                        end = min(ends[h], rows[p])
+                        k2 = rows[g_base + at[giver] * g_width + g_field]
+                        s2 = np.int64(head[l_heads + np.int64(mix(k2) & l_mask)])
+                        while s2 >= l_tail:
+                            p2 = l_base + s2 * l_width
+                            x = rows[p2]
+                            if x <= t:
+                                break
+                            if rows[p2 + l_field] == k2:
+                                if n == room:
+                                    return e, mark
+                                for j in range(hops + 1):
+                                    out_slot[j, n] = at[j]
+                                out_slot[last, n] = s2
+                                out_ts[n] = t
+                                out_exp[n] = min(end, x)
+                                n += 1
+                            s2 = rows[p2 + l_field + 1]
+                    s = rows[p + field + 1]
+                stats[i, h, 1] += met
+                stats[i, h + 1, 0] += met
+                stats[i, h + 1, 1] += n - first
+                h -= 1
+                down = False
+                continue
             p = base
             while s >= tail:
                 p = base + s * width

@@ -93,7 +93,8 @@ class SetOperation:
                 self._state.fit(capacity)
                 self._frame.fit(capacity)
                 self._calendar.fit(capacity)
-                self._frame.put(ids[new], gather(batch.columns, new))
+                if len(new):
+                    self._frame.put(ids[new], gather(batch.columns, new))
                 times.append(batch.ts)
                 exps.append(batch.exp)
                 gids.append(ids)

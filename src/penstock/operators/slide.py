@@ -108,11 +108,12 @@ class SlidingSums:
         (batch,) = inputs
         n = len(batch)
         columns = len(self._key_types) + len(self._functions)
-        if n == 0 and not self._due(now):
+        due = self._due(now)
+        if n == 0 and not due:
             return empty(columns)
         gids, summands = self._entered(batch, n)
         self._reserve(n)
-        room = 2 * n + self._due(now)
+        room = 2 * n + due
         ring, state = self._ring, self._groups["group"]
         time, exp, was = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
         gid = np.empty(room, np.int32)
@@ -155,7 +156,8 @@ class SlidingSums:
         capacity = self._groups_known.capacity
         self._groups.fit(capacity)
         self._key_frame.fit(capacity)
-        self._key_frame.put(gids[new], gather(keys, new))
+        if len(new):
+            self._key_frame.put(gids[new], gather(keys, new))
         return gids, summands
 
     def _values(self, totals: Array) -> tuple[Column, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,10 +51,14 @@ class Source:
         """Waiting rows with ts <= clock, in (ts, arrival) order."""
         ready, left = [], []
         for batch in self._waiting:
-            cut = int(np.searchsorted(batch.ts, clock, side="right"))
-            if cut:
+            ts = batch.ts
+            if ts[-1] <= clock:
+                ready.append(batch)
+            elif ts[0] > clock:
+                left.append(batch)
+            else:
+                cut = int(ts.searchsorted(clock, side="right"))
                 ready.append(batch.slice(0, cut))
-            if cut < len(batch):
                 rest = batch.slice(cut, len(batch))
                 left.append(_copied(rest) if cut > 4 * len(rest) else rest)
         self._waiting = left
@@ -61,9 +66,11 @@ class Source:
             return None
         if len(ready) == 1:
             return ready[0]
-        ts = np.concatenate([b.ts for b in ready])
-        whole = Batch(ts, ts, _stacked([b.columns for b in ready]))
-        order = time_order(ts)
+        whole_ts = np.concatenate([b.ts for b in ready])
+        whole = Batch(whole_ts, whole_ts, _stacked([b.columns for b in ready]))
+        if all(a.ts[-1] <= b.ts[0] for a, b in pairwise(ready)):
+            return whole
+        order = time_order(whole_ts)
         return whole if order is None else whole.take(order)
 
     def late(self) -> tuple[Column, ...] | None:

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import njit, ring_size
+from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 
 @njit
-def _run(w, ats, ax, ay, mark, ring, follow, first, last, count, total, out):  # type: ignore[no-untyped-def]
+def _run(w, ats, ax, ids, ay, values, mark, ring, follow, first, last, count, total, out):  # type: ignore[no-untyped-def]
     ots, oexp, ox, os, om = out
     mask = len(ring) - 1
     seq, tail = mark[0], mark[1]
     k = 0
     for i in range(len(ats)):
-        t, x, y = ats[i], ax[i], ay[i]
+        t, x, y = ats[i], ids[i], ay[i]
         while tail < seq and ring[tail & mask, 0] + w <= t:
             slot = tail & mask
             gone, g = ring[slot, 0] + w, ring[slot, 1]
@@ -32,7 +32,7 @@ def _run(w, ats, ax, ay, mark, ring, follow, first, last, count, total, out):  #
             if count[g] > 0 and not (gone == t and g == x):
                 ots[k] = gone
                 oexp[k] = ring[follow[slot] & mask, 0] + w
-                ox[k] = g
+                ox[k] = values[g]
                 os[k] = total[g]
                 om[k] = total[g] / count[g]
                 k += 1
@@ -47,7 +47,7 @@ def _run(w, ats, ax, ay, mark, ring, follow, first, last, count, total, out):  #
         total[x] += y
         ots[k] = t
         oexp[k] = ring[first[x] & mask, 0] + w
-        ox[k] = x
+        ox[k] = ax[i]
         os[k] = total[x]
         om[k] = total[x] / count[x]
         k += 1
@@ -60,21 +60,21 @@ class SlidingAggregate:
     """State between pushes. Instants hold one row each, so no group changes twice at one instant."""
 
     def __init__(self, work: Workload) -> None:
-        size, keys = ring_size(work.window), work.x_keys + 1
+        size = ring_size(work.window)
         self.window = work.window
         self.ring = np.zeros((size, 3), np.int64)
         self.follow = np.zeros(size, np.int64)
-        self.first = np.zeros(keys, np.int64)
-        self.last = np.zeros(keys, np.int64)
-        self.count = np.zeros(keys, np.int64)
-        self.total = np.zeros(keys, np.int64)
+        self.keys = Keys()
+        self.groups = [np.zeros(0, np.int64) for _ in ("first", "last", "count", "total")]
         self.mark = np.zeros(2, np.int64)
 
     def __call__(self, rows: dict[str, Events]) -> list[pa.Table]:
         a = rows["a"]
+        ids = self.keys.number(a.x)
+        self.groups = [fit(g, self.keys.room, 0) for g in self.groups]
         out = tuple(np.empty(2 * len(a), d) for d in (np.int64, np.int64, np.int32, np.int64, np.float64))
         k = _run(
-            self.window, a.ts, a.x, a.y, self.mark, self.ring, self.follow,
-            self.first, self.last, self.count, self.total, out,
+            self.window, a.ts, a.x, ids, a.y, self.keys.values, self.mark, self.ring, self.follow,
+            *self.groups, out,
         )  # fmt: skip
         return [changes.table(("x", "s", "m"), changes.plus(k), *(c[:k] for c in out))]

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import njit, ring_size
+from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 
 @njit
-def _run(w, ats, ax, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignore[no-untyped-def]
-    """Sequence numbers in `shown` and `youngest`; `ring` holds ts and value.
+def _run(w, ats, ids, values, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignore[no-untyped-def]
+    """Sequence numbers in `shown` and `youngest`; `ring` holds ts and the value's number.
 
     An instant's expiries come before its rows, yet a successor is chosen after them: so a value whose shown
     copy ends is only marked as not shown (-1), and either its new row or, at the end of the instant, its
@@ -29,7 +29,7 @@ def _run(w, ats, ax, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignor
             was_shown = shown[value] == tail
             tail += 1
             if was_shown:
-                if gone == t and _arrives(ats, ax, i, value):
+                if gone == t and _arrives(ats, ids, i, value):
                     shown[value] = -1
                     continue
                 s = youngest[value]
@@ -38,11 +38,11 @@ def _run(w, ats, ax, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignor
                     shown[value] = s
                     ots[k] = gone
                     oexp[k] = ring[s & mask, 0] + w
-                    ox[k] = value
+                    ox[k] = values[value]
                     k += 1
                 else:
                     shown[value] = -1
-        value = ax[i]
+        value = ids[i]
         slot = seq & mask
         ring[slot, 0] = t
         ring[slot, 1] = value
@@ -51,7 +51,7 @@ def _run(w, ats, ax, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignor
             shown[value] = seq
             ots[k] = t
             oexp[k] = t + w
-            ox[k] = value
+            ox[k] = values[value]
             k += 1
         seq += 1
         i += 1
@@ -60,10 +60,10 @@ def _run(w, ats, ax, mark, ring, shown, youngest, ots, oexp, ox):  # type: ignor
 
 
 @njit
-def _arrives(ats, ax, i, value):  # type: ignore[no-untyped-def]
+def _arrives(ats, ids, i, value):  # type: ignore[no-untyped-def]
     t = ats[i]
     while i < len(ats) and ats[i] == t:
-        if ax[i] == value:
+        if ids[i] == value:
             return True
         i += 1
     return False
@@ -75,13 +75,17 @@ class Distinct:
     def __init__(self, work: Workload) -> None:
         self.window = work.window
         self.ring = np.zeros((ring_size(work.window), 2), np.int64)
-        self.shown = np.full(work.x_keys + 1, -1, np.int64)
-        self.youngest = np.full(work.x_keys + 1, -1, np.int64)
+        self.keys = Keys()
+        self.shown = self.youngest = np.empty(0, np.int64)
         self.mark = np.zeros(2, np.int64)
 
     def __call__(self, rows: dict[str, Events]) -> list[pa.Table]:
         a = rows["a"]
+        ids = self.keys.number(a.x)
+        self.shown, self.youngest = (fit(s, self.keys.room, -1) for s in (self.shown, self.youngest))
         # An event shows at most itself and a successor of the copy that ends.
         out = [np.empty(2 * len(a), d) for d in (np.int64, np.int64, np.int32)]
-        k = _run(self.window, a.ts, a.x, self.mark, self.ring, self.shown, self.youngest, *out)
+        k = _run(
+            self.window, a.ts, ids, self.keys.values, self.mark, self.ring, self.shown, self.youngest, *out
+        )
         return [changes.table(("x",), changes.plus(k), *(c[:k] for c in out))]

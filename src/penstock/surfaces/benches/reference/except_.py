@@ -11,14 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import njit, ring_size
+from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 PLUS, MINUS = ord("+"), ord("-")
+LONG_AGO = np.iinfo(np.int64).min
 
 
 @njit
-def _run(w, ats, ax, bts, bx, mark, ring_a, ring_b, live_b, young, shown, sign, ots, oexp, ox):  # type: ignore[no-untyped-def]
+def _run(  # type: ignore[no-untyped-def]
+    w, ats, ax, bts, bx, values, mark, ring_a, ring_b, live_b, young, shown, sign, ots, oexp, ox
+):
+    """Values by their numbers, in `ax` and `bx` too; -1 is none."""
     mask = len(ring_a) - 1
     touched = np.zeros(4, np.int64)
     big = np.iinfo(np.int64).max
@@ -30,7 +34,7 @@ def _run(w, ats, ax, bts, bx, mark, ring_a, ring_b, live_b, young, shown, sign, 
         end_a = ring_a[a_tail & mask, 0] + w if a_tail < a_seq else big
         end_b = ring_b[b_tail & mask, 0] + w if b_tail < b_seq else big
         t = min(ta, tb, end_a, end_b)
-        gone_a = gone_b = new_a = new_b = 0
+        gone_a = gone_b = new_a = new_b = np.int64(-1)
         if end_a == t:
             gone_a = ring_a[a_tail & mask, 1]
             a_tail += 1
@@ -55,16 +59,16 @@ def _run(w, ats, ax, bts, bx, mark, ring_a, ring_b, live_b, young, shown, sign, 
         touched[0], touched[1], touched[2], touched[3] = gone_a, gone_b, new_a, new_b
         # Written out here: as a function of its own it cost 300 ns an instant, arrays being counted when passed.
         for v in touched:
-            if v == 0:
+            if v < 0:
                 continue
             wanted = live_b[v] == 0 and young[v] > t
             if shown[v] > t:
                 if not wanted:
-                    sign[k], ots[k], oexp[k], ox[k] = MINUS, t, shown[v], v
+                    sign[k], ots[k], oexp[k], ox[k] = MINUS, t, shown[v], values[v]
                     shown[v] = 0
                     k += 1
             elif wanted:
-                sign[k], ots[k], oexp[k], ox[k] = PLUS, t, young[v], v
+                sign[k], ots[k], oexp[k], ox[k] = PLUS, t, young[v], values[v]
                 shown[v] = young[v]
                 k += 1
     mark[0], mark[1], mark[2], mark[3] = a_seq, a_tail, b_seq, b_tail
@@ -75,19 +79,21 @@ class Except:
     """State between pushes."""
 
     def __init__(self, work: Workload) -> None:
-        size, keys = ring_size(work.window), work.x_keys + 1
+        size = ring_size(work.window)
         self.window = work.window
         self.rings = [np.zeros((size, 2), np.int64) for _ in "ab"]
-        self.live_b = np.zeros(keys, np.int64)
-        self.young = np.full(keys, np.iinfo(np.int64).min, np.int64)
-        self.shown = np.full(keys, np.iinfo(np.int64).min, np.int64)
+        self.keys = Keys()
+        self.live_b = self.young = self.shown = np.empty(0, np.int64)
         self.mark = np.zeros(4, np.int64)
 
     def __call__(self, rows: dict[str, Events]) -> list[pa.Table]:
         a, b = rows["a"], rows["b"]
+        ids = [self.keys.number(s.x) for s in (a, b)]
+        self.live_b = fit(self.live_b, self.keys.room, 0)
+        self.young, self.shown = (fit(s, self.keys.room, LONG_AGO) for s in (self.young, self.shown))
         out = [np.empty(2 * (len(a) + len(b)), d) for d in (np.uint8, np.int64, np.int64, np.int32)]
         k = _run(
-            self.window, a.ts, a.x, b.ts, b.x, self.mark, *self.rings,
+            self.window, a.ts, ids[0], b.ts, ids[1], self.keys.values, self.mark, *self.rings,
             self.live_b, self.young, self.shown, *out,
         )  # fmt: skip
         sign, ts, exp, x = (c[:k] for c in out)

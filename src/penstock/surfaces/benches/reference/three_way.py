@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import PIECE, njit, ring_size
+from penstock.surfaces.benches.reference import PIECE, Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 MARGIN = 1 << 14
@@ -20,10 +20,9 @@ MARGIN = 1 << 14
 
 
 @njit
-def _pairs(t, lo, x, y, q, b_tail, b_ring, b_chain, b_head, b_mask, w, out, k):  # type: ignore[no-untyped-def]
-    """Results of one new pair (a, c) with every live b."""
+def _pairs(t, lo, x, y, q, s, b_tail, b_ring, b_chain, b_mask, w, out, k):  # type: ignore[no-untyped-def]
+    """Results of one new pair (a, c) with every live b of the chain from `s` on."""
     ots, oexp, ox, oy, op, oq = out
-    s = b_head[x]
     while s >= b_tail:
         slot = s & b_mask
         ots[k] = t
@@ -38,10 +37,10 @@ def _pairs(t, lo, x, y, q, b_tail, b_ring, b_chain, b_head, b_mask, w, out, k): 
 
 
 @njit
-def _run(w, a, b, c, at, mark, rings, chains, heads, pair, pair_chain, pair_head, out):  # type: ignore[no-untyped-def]
-    ats, ax, ay = a
-    bts, bx, by = b
-    cts, cx, cy = c
+def _run(w, a, b, c, x_values, y_values, at, mark, rings, chains, heads, pair, pair_chain, pair_head, out):  # type: ignore[no-untyped-def]
+    ats, ax, ay, a_xid, a_yid = a
+    bts, by, b_xid = b
+    cts, cx, c_yid = c
     ra, rb, rc = rings
     an, bn, cn = chains
     ah, bh, ch = heads
@@ -67,36 +66,36 @@ def _run(w, a, b, c, at, mark, rings, chains, heads, pair, pair_chain, pair_head
                 b_tail += 1
             while c_tail < c_seq and rc[c_tail & mask, 0] <= edge:
                 c_tail += 1
-            x, y = ax[i], ay[i]
-            s = ch[y]
+            x, y, g, h = ax[i], ay[i], a_xid[i], a_yid[i]
+            s = ch[h]
             while s >= c_tail:
                 slot = s & mask
                 lo, q = rc[slot, 0], rc[slot, 1]
                 p = p_seq & pmask
                 pair[p, 0], pair[p, 1], pair[p, 2], pair[p, 3] = t, lo, y, q
-                pair_chain[p] = pair_head[x]
-                pair_head[x] = p_seq
+                pair_chain[p] = pair_head[g]
+                pair_head[g] = p_seq
                 p_seq += 1
-                k = _pairs(t, lo, x, y, q, b_tail, rb, bn, bh, mask, w, out, k)
+                k = _pairs(t, lo, x, y, q, bh[g], b_tail, rb, bn, mask, w, out, k)
                 s = cn[slot]
             slot = a_seq & mask
             ra[slot, 0] = t
-            ra[slot, 1] = x
-            an[slot] = ah[y]
-            ah[y] = a_seq
+            ra[slot, 1] = g
+            an[slot] = ah[h]
+            ah[h] = a_seq
             a_seq += 1
             i += 1
         elif tb == t:
             while p_tail < p_seq and pair[p_tail & pmask, 0] <= edge:
                 p_tail += 1
-            x, y = bx[j], by[j]
-            s = pair_head[x]
+            y, g = by[j], b_xid[j]
+            s = pair_head[g]
             while s >= p_tail:
                 slot = s & pmask
                 if pair[slot, 1] > edge:
                     ots[k] = t
                     oexp[k] = pair[slot, 1] + w
-                    ox[k] = x
+                    ox[k] = x_values[g]
                     oy[k] = pair[slot, 2]
                     op[k] = y
                     oq[k] = pair[slot, 3]
@@ -105,8 +104,8 @@ def _run(w, a, b, c, at, mark, rings, chains, heads, pair, pair_chain, pair_head
             slot = b_seq & mask
             rb[slot, 0] = t
             rb[slot, 1] = y
-            bn[slot] = bh[x]
-            bh[x] = b_seq
+            bn[slot] = bh[g]
+            bh[g] = b_seq
             b_seq += 1
             j += 1
         else:
@@ -114,23 +113,24 @@ def _run(w, a, b, c, at, mark, rings, chains, heads, pair, pair_chain, pair_head
                 a_tail += 1
             while b_tail < b_seq and rb[b_tail & mask, 0] <= edge:
                 b_tail += 1
-            q, y = cx[m], cy[m]
-            s = ah[y]
+            q, h = cx[m], c_yid[m]
+            y = y_values[h]
+            s = ah[h]
             while s >= a_tail:
                 slot = s & mask
-                lo, x = ra[slot, 0], ra[slot, 1]
+                lo, g = ra[slot, 0], ra[slot, 1]
                 p = p_seq & pmask
                 pair[p, 0], pair[p, 1], pair[p, 2], pair[p, 3] = t, lo, y, q
-                pair_chain[p] = pair_head[x]
-                pair_head[x] = p_seq
+                pair_chain[p] = pair_head[g]
+                pair_head[g] = p_seq
                 p_seq += 1
-                k = _pairs(t, lo, x, y, q, b_tail, rb, bn, bh, mask, w, out, k)
+                k = _pairs(t, lo, x_values[g], y, q, bh[g], b_tail, rb, bn, mask, w, out, k)
                 s = an[slot]
             slot = c_seq & mask
             rc[slot, 0] = t
             rc[slot, 1] = q
-            cn[slot] = ch[y]
-            ch[y] = c_seq
+            cn[slot] = ch[h]
+            ch[h] = c_seq
             c_seq += 1
             m += 1
     at[0], at[1], at[2] = i, j, m
@@ -143,27 +143,36 @@ class ThreeWay:
     """State between pushes: a and c chained by y, b and the pairs a ⋈ c chained by x."""
 
     def __init__(self, work: Workload) -> None:
-        size, xs, ys = ring_size(work.window), work.x_keys + 1, work.y_keys + 1
+        size = ring_size(work.window)
         self.window = work.window
         self.rings = tuple(np.zeros((size, 2), np.int64) for _ in "abc")
         self.chains = tuple(np.full(size, -1, np.int64) for _ in "abc")
-        self.heads = tuple(np.full(n, -1, np.int64) for n in (ys, xs, ys))
+        self.xs, self.ys = Keys(), Keys()
+        self.heads = tuple(np.empty(0, np.int64) for _ in range(3))
         # Live pairs average window² / y_keys for each of a and c; eight times that does not fill here.
         pairs = 1 << (16 * work.window * work.window // work.y_keys + 1024).bit_length()
         self.pair = np.zeros((pairs, 4), np.int64)
         self.pair_chain = np.full(pairs, -1, np.int64)
-        self.pair_head = np.full(xs, -1, np.int64)
+        self.pair_head = np.empty(0, np.int64)
         self.mark = np.zeros(8, np.int64)
 
     def __call__(self, rows: dict[str, Events]) -> list[pa.Table]:
         return list(self._pieces(*(rows[n] for n in "abc")))
 
     def _pieces(self, a: Events, b: Events, c: Events) -> Iterator[pa.Table]:
+        streams = (
+            (a.ts, a.x, a.y, self.xs.number(a.x), self.ys.number(a.y)),
+            (b.ts, b.y, self.xs.number(b.x)),
+            (c.ts, c.x, self.ys.number(c.y)),
+        )
         at = np.zeros(3, np.int64)
+        rooms = [keys.room for keys in (self.ys, self.xs, self.ys)]
+        self.heads = tuple(fit(h, room, -1) for h, room in zip(self.heads, rooms, strict=True))
+        self.pair_head = fit(self.pair_head, self.xs.room, -1)
         while at.sum() < len(a) + len(b) + len(c):
             out = tuple(np.empty(PIECE, d) for d in (np.int64, np.int64, *[np.int32] * 4))
             k = _run(
-                self.window, (a.ts, a.x, a.y), (b.ts, b.x, b.y), (c.ts, c.x, c.y), at, self.mark,
+                self.window, *streams, self.xs.values, self.ys.values, at, self.mark,
                 self.rings, self.chains, self.heads, self.pair, self.pair_chain, self.pair_head, out,
             )  # fmt: skip
             yield changes.table(("x", "y", "p", "q"), changes.plus(k), *(col[:k] for col in out))

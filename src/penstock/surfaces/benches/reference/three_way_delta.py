@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import PIECE, njit, ring_size
+from penstock.surfaces.benches.reference import PIECE, Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 MARGIN = 1 << 14
@@ -20,10 +20,10 @@ MARGIN = 1 << 14
 
 
 @njit
-def _run(w, a, b, c, at, mark, rings, chains, heads, out):  # type: ignore[no-untyped-def]
-    ats, ax, ay = a
-    bts, bx, by = b
-    cts, cx, cy = c
+def _run(w, a, b, c, x_values, y_values, at, mark, rings, chains, heads, out):  # type: ignore[no-untyped-def]
+    ats, ax, ay, a_xid, a_yid = a
+    bts, by, b_xid = b
+    cts, cx, c_yid = c
     ra, rb, rc = rings
     a_by_x, a_by_y, b_by_x, c_by_y = chains
     ax_head, ay_head, b_head, c_head = heads
@@ -50,10 +50,10 @@ def _run(w, a, b, c, at, mark, rings, chains, heads, out):  # type: ignore[no-un
         while c_tail < c_seq and rc[c_tail & mask, 0] <= edge:
             c_tail += 1
         if ta == t:
-            x, y = ax[i], ay[i]
-            r = c_head[y]
+            x, y, g, h = ax[i], ay[i], a_xid[i], a_yid[i]
+            r = c_head[h]
             while r >= c_tail:
-                s = b_head[x]
+                s = b_head[g]
                 while s >= b_tail:
                     ots[k] = t
                     oexp[k] = min(rb[s & mask, 0], rc[r & mask, 0]) + w
@@ -62,47 +62,47 @@ def _run(w, a, b, c, at, mark, rings, chains, heads, out):  # type: ignore[no-un
                     s = b_by_x[s & mask]
                 r = c_by_y[r & mask]
             slot = a_seq & mask
-            ra[slot, 0], ra[slot, 1], ra[slot, 2] = t, x, y
-            a_by_x[slot], a_by_y[slot] = ax_head[x], ay_head[y]
-            ax_head[x] = ay_head[y] = a_seq
+            ra[slot, 0], ra[slot, 1], ra[slot, 2] = t, g, h
+            a_by_x[slot], a_by_y[slot] = ax_head[g], ay_head[h]
+            ax_head[g] = ay_head[h] = a_seq
             a_seq += 1
             i += 1
         elif tb == t:
-            x, p = bx[j], by[j]
-            s = ax_head[x]
+            p, g = by[j], b_xid[j]
+            s = ax_head[g]
             while s >= a_tail:
-                y = ra[s & mask, 2]
-                r = c_head[y]
+                h = ra[s & mask, 2]
+                r = c_head[h]
                 while r >= c_tail:
                     ots[k] = t
                     oexp[k] = min(ra[s & mask, 0], rc[r & mask, 0]) + w
-                    ox[k], oy[k], op[k], oq[k] = x, y, p, rc[r & mask, 1]
+                    ox[k], oy[k], op[k], oq[k] = x_values[g], y_values[h], p, rc[r & mask, 1]
                     k += 1
                     r = c_by_y[r & mask]
                 s = a_by_x[s & mask]
             slot = b_seq & mask
             rb[slot, 0], rb[slot, 1] = t, p
-            b_by_x[slot] = b_head[x]
-            b_head[x] = b_seq
+            b_by_x[slot] = b_head[g]
+            b_head[g] = b_seq
             b_seq += 1
             j += 1
         else:
-            q, y = cx[m], cy[m]
-            r = ay_head[y]
+            q, h = cx[m], c_yid[m]
+            r = ay_head[h]
             while r >= a_tail:
-                x = ra[r & mask, 1]
-                s = b_head[x]
+                g = ra[r & mask, 1]
+                s = b_head[g]
                 while s >= b_tail:
                     ots[k] = t
                     oexp[k] = min(ra[r & mask, 0], rb[s & mask, 0]) + w
-                    ox[k], oy[k], op[k], oq[k] = x, y, rb[s & mask, 1], q
+                    ox[k], oy[k], op[k], oq[k] = x_values[g], y_values[h], rb[s & mask, 1], q
                     k += 1
                     s = b_by_x[s & mask]
                 r = a_by_y[r & mask]
             slot = c_seq & mask
             rc[slot, 0], rc[slot, 1] = t, q
-            c_by_y[slot] = c_head[y]
-            c_head[y] = c_seq
+            c_by_y[slot] = c_head[h]
+            c_head[h] = c_seq
             c_seq += 1
             m += 1
     at[0], at[1], at[2] = i, j, m
@@ -115,22 +115,30 @@ class ThreeWayDelta:
     """State between pushes: a chained by x and by y, b by x, c by y."""
 
     def __init__(self, work: Workload) -> None:
-        size, xs, ys = ring_size(work.window), work.x_keys + 1, work.y_keys + 1
+        size = ring_size(work.window)
         self.window = work.window
         self.rings = tuple(np.zeros((size, width), np.int64) for width in (3, 2, 2))
         self.chains = tuple(np.full(size, -1, np.int64) for _ in range(4))
-        self.heads = tuple(np.full(n, -1, np.int64) for n in (xs, ys, xs, ys))
+        self.xs, self.ys = Keys(), Keys()
+        self.heads = tuple(np.empty(0, np.int64) for _ in range(4))
         self.mark = np.zeros(6, np.int64)
 
     def __call__(self, rows: dict[str, Events]) -> list[pa.Table]:
         return list(self._pieces(*(rows[n] for n in "abc")))
 
     def _pieces(self, a: Events, b: Events, c: Events) -> Iterator[pa.Table]:
+        streams = (
+            (a.ts, a.x, a.y, self.xs.number(a.x), self.ys.number(a.y)),
+            (b.ts, b.y, self.xs.number(b.x)),
+            (c.ts, c.x, self.ys.number(c.y)),
+        )
         at = np.zeros(3, np.int64)
+        rooms = [keys.room for keys in (self.xs, self.ys, self.xs, self.ys)]
+        self.heads = tuple(fit(h, room, -1) for h, room in zip(self.heads, rooms, strict=True))
         while at.sum() < len(a) + len(b) + len(c):
             out = tuple(np.empty(PIECE, d) for d in (np.int64, np.int64, *[np.int32] * 4))
             k = _run(
-                self.window, (a.ts, a.x, a.y), (b.ts, b.x, b.y), (c.ts, c.x, c.y), at, self.mark,
+                self.window, *streams, self.xs.values, self.ys.values, at, self.mark,
                 self.rings, self.chains, self.heads, out,
             )  # fmt: skip
             yield changes.table(("x", "y", "p", "q"), changes.plus(k), *(col[:k] for col in out))

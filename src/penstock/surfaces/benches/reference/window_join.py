@@ -8,13 +8,37 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import PIECE, njit, ring_size
+from penstock.surfaces.benches.reference import PIECE, Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
 
 
 @njit
 def _join(  # type: ignore[no-untyped-def]
-    w, ats, ax, ay, bts, bx, by, i, j, at, bt, ra, rb, an, bn, ahead, bhead, mark, ots, oexp, ox, op, oq
+    w,
+    ats,
+    ax,
+    ida,
+    ay,
+    bts,
+    bx,
+    idb,
+    by,
+    i,
+    j,
+    at,
+    bt,
+    ra,
+    rb,
+    an,
+    bn,
+    ahead,
+    bhead,
+    mark,
+    ots,
+    oexp,
+    ox,
+    op,
+    oq,
 ):
     mask = len(an) - 1
     na, nb, room = len(ats), len(bts), len(ots)
@@ -25,10 +49,10 @@ def _join(  # type: ignore[no-untyped-def]
             t = ats[i]
             while bt < b_seq and rb[bt & mask, 0] + w <= t:
                 bt += 1
-            if k + (b_seq - bt) > room and k + _length(bhead[ax[i]], bt, bn, mask) > room:
+            if k + (b_seq - bt) > room and k + _length(bhead[ida[i]], bt, bn, mask) > room:
                 break
-            x, y = ax[i], ay[i]
-            s = bhead[x]
+            x, y, g = ax[i], ay[i], ida[i]
+            s = bhead[g]
             while s >= bt:
                 slot = s & mask
                 ots[k] = t
@@ -41,18 +65,18 @@ def _join(  # type: ignore[no-untyped-def]
             slot = a_seq & mask
             ra[slot, 0] = t
             ra[slot, 1] = y
-            an[slot] = ahead[x]
-            ahead[x] = a_seq
+            an[slot] = ahead[g]
+            ahead[g] = a_seq
             a_seq += 1
             i += 1
         else:
             t = bts[j]
             while at < a_seq and ra[at & mask, 0] + w <= t:
                 at += 1
-            if k + (a_seq - at) > room and k + _length(ahead[bx[j]], at, an, mask) > room:
+            if k + (a_seq - at) > room and k + _length(ahead[idb[j]], at, an, mask) > room:
                 break
-            x, y = bx[j], by[j]
-            s = ahead[x]
+            x, y, g = bx[j], by[j], idb[j]
+            s = ahead[g]
             while s >= at:
                 slot = s & mask
                 ots[k] = t
@@ -65,8 +89,8 @@ def _join(  # type: ignore[no-untyped-def]
             slot = b_seq & mask
             rb[slot, 0] = t
             rb[slot, 1] = y
-            bn[slot] = bhead[x]
-            bhead[x] = b_seq
+            bn[slot] = bhead[g]
+            bhead[g] = b_seq
             b_seq += 1
             j += 1
     mark[0], mark[1] = a_seq, b_seq
@@ -86,11 +110,12 @@ class WindowJoin:
     """State between pushes."""
 
     def __init__(self, work: Workload) -> None:
-        size, keys = ring_size(work.window), work.x_keys + 1
+        size = ring_size(work.window)
         self.window = work.window
         self.rings = [np.zeros((size, 2), np.int64) for _ in "ab"]
         self.chains = [np.full(size, -1, np.int64) for _ in "ab"]
-        self.heads = [np.full(keys, -1, np.int64) for _ in "ab"]
+        self.keys = Keys()
+        self.heads = [np.empty(0, np.int64) for _ in "ab"]
         self.mark = np.zeros(2, np.int64)
         self.tails = (0, 0)
 
@@ -98,11 +123,13 @@ class WindowJoin:
         return list(self._pieces(rows["a"], rows["b"]))
 
     def _pieces(self, a: Events, b: Events) -> Iterator[pa.Table]:
+        ida, idb = self.keys.number(a.x), self.keys.number(b.x)
+        self.heads = [fit(h, self.keys.room, -1) for h in self.heads]
         i = j = 0
         while i < len(a) or j < len(b):
             out = [np.empty(PIECE, d) for d in (np.int64, np.int64, np.int32, np.int32, np.int32)]
             i, j, at, bt, k = _join(
-                self.window, a.ts, a.x, a.y, b.ts, b.x, b.y, i, j, *self.tails,
+                self.window, a.ts, a.x, ida, a.y, b.ts, b.x, idb, b.y, i, j, *self.tails,
                 *self.rings, *self.chains, *self.heads, self.mark, *out,
             )  # fmt: skip
             self.tails = (at, bt)
