@@ -146,12 +146,13 @@ class Engine:
         source.push(columns)
         self._advance()
 
-    def advance(self, until: int) -> None:
-        """Nothing with ts <= until will come any more on any stream."""
+    def advance(self, until: int, stream: str | None = None) -> None:
+        """Nothing with ts <= until will come any more on a stream, or on any."""
         self.check_idle()
-        for source in self.sources.values():
-            source.raise_to(until + 1)
-        if not self.queries:
+        for name, source in self.sources.items():
+            if stream is None or name == stream:
+                source.raise_to(until + 1)
+        if not self.queries and stream is None:
             self._rise(until)
         self._advance()
 

@@ -350,18 +350,26 @@ class Session:
 
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
-        key = checked_name(stream, "a stream").lower()
-        if key not in self.catalog.streams:
-            raise DataError(
-                f"there is no stream {stream}",
-                hint=f"streams are {', '.join(self.catalog.streams) or 'none'}",
-            )
+        key = self._stream(stream)
         declared = self.catalog.streams[key]
         self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
 
-    def advance(self, until: object) -> None:
-        """Nothing with ts <= until will come any more: process up to there."""
-        self.engine.advance(self.instant(until))
+    def advance(self, until: object, *, stream: str | None = None) -> None:
+        """Nothing with ts <= until will come any more: process up to there.
+
+        With `stream` this is said of one stream only: how an idle one stops holding the others back.
+        """
+        self.engine.advance(self.instant(until), None if stream is None else self._stream(stream))
+
+    def _stream(self, name: str) -> str:
+        """The key of a stream there is."""
+        key = checked_name(name, "a stream").lower()
+        if key not in self.catalog.streams:
+            raise DataError(
+                f"there is no stream {name}",
+                hint=f"streams are {', '.join(self.catalog.streams) or 'none'}",
+            )
+        return key
 
     def update_table(
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
@@ -381,9 +389,7 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came below their stream's watermark."""
-        key = checked_name(stream, "a stream").lower()
-        if key not in self.catalog.streams:
-            raise DataError(f"there is no stream {stream}")
+        key = self._stream(stream)
         schema = self.catalog.streams[key].schema
         columns = self.engine.sources[key].late() or _no_rows(schema)
         arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(columns, schema, strict=True)]
