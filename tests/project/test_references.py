@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.surfaces.benches import workload
 from penstock.surfaces.benches.changes import Checksum
+from penstock.surfaces.benches.reference import Keys
 from penstock.surfaces.benches.reference.aggregate import SlidingAggregate
 from penstock.surfaces.benches.reference.distinct import Distinct
 from penstock.surfaces.benches.reference.except_ import Except
-from penstock.surfaces.benches.reference.three_way import ThreeWay
+from penstock.surfaces.benches.reference.three_way import PAIRS, ThreeWay
 from penstock.surfaces.benches.reference.three_way_delta import ThreeWayDelta
 from penstock.surfaces.benches.reference.window_join import WindowJoin
 from penstock.surfaces.benches.workload import Workload
@@ -125,6 +127,28 @@ def test_sliding_aggregate_sends_a_row_for_every_change_of_a_group(batch: int) -
                 expected["+", tau, rows[0][0] + work.window, x, total, total / len(rows)] += 1
         before = groups
     assert run(SlidingAggregate(work), work) == expected
+
+
+def test_a_ring_of_pairs_grows() -> None:
+    """Few values of y: far more live pairs than the ring has room for at first, and hundreds of results an arrival."""
+    work = workload.make("abc", 600, window=300, x_keys=300, y_keys=2, batch=100)
+    program = ThreeWay(work)
+    assert run(program, work) == run(ThreeWayDelta(work), work)
+    assert len(program.pair) > PAIRS
+
+
+@pytest.mark.parametrize("spread", [1, 4096, 1_000_003])
+def test_keys_are_numbered_as_first_seen_whatever_they_are(spread: int) -> None:
+    """Far more keys than a new table takes, of both signs and with the ends of INT among them."""
+    around = np.arange(-1500, 1500, dtype=np.int64) * spread
+    ends = np.array([-(2**31), 2**31 - 1, -1, 0])
+    column = np.tile(np.concatenate([ends, around % 2**32 - 2**31]), 2).astype(np.int32)
+    keys, seen = Keys(), dict[int, int]()
+    for part in np.array_split(column, 7):
+        expected = [seen.setdefault(key, len(seen)) for key in part.tolist()]
+        assert keys.number(part).tolist() == expected
+    assert keys.count == len(seen) <= keys.room
+    assert keys.values[: keys.count].tolist() == list(seen)
 
 
 def test_a_checksum_tells_apart_what_differs() -> None:

@@ -51,6 +51,11 @@ def explain(root: Node) -> str:
     return "\n".join(lines)
 
 
+def outline(root: Node) -> str:
+    """The plan as an indented tree, operators only."""
+    return "\n".join("  " * depth + title(node) for depth, node, _ in edges(root))
+
+
 def _named(name: str, alias: str) -> str:
     return name if not alias or alias.lower() == name.lower() else f"{name} AS {alias}"
 

@@ -8,6 +8,19 @@ from penstock.rules.walk import bottom_up
 
 
 def flatten_joins(root: Node) -> Node:
+    """Nested joins as one.
+
+    >>> from penstock.language import bind, parse
+    >>> from penstock.plan.catalog import Catalog
+    >>> from penstock.plan.explain import outline
+    >>> catalog = Catalog()
+    >>> for name in "ab":
+    ...     made, = parse(f"CREATE STREAM {name} (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0")
+    ...     catalog.streams[name] = bind(made, catalog).stream
+    >>> text = "SELECT 1 AS one FROM a [RANGE 5] JOIN b [RANGE 5] ON a.x = b.x, a [NOW] AS c WHERE c.y = b.y"
+    >>> print(outline(flatten_joins(bind(parse(text)[0], catalog).query.root)).splitlines()[2].strip())
+    join of 3 on (a.x = b.x)
+    """
     return bottom_up(root, _flatten)
 
 

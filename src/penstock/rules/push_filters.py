@@ -16,6 +16,25 @@ from penstock.rules.walk import bottom_up
 
 
 def push_filters(root: Node) -> Node:
+    """Every predicate as low as it can go.
+
+    >>> from penstock.language import bind, parse
+    >>> from penstock.plan.catalog import Catalog
+    >>> from penstock.plan.explain import outline
+    >>> catalog = Catalog()
+    >>> for name in "ab":
+    ...     made, = parse(f"CREATE STREAM {name} (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0")
+    ...     catalog.streams[name] = bind(made, catalog).stream
+    >>> text = "SELECT a.x FROM a [RANGE 5], b [RANGE 5] WHERE a.x = b.x AND a.y > 1"
+    >>> print(outline(push_filters(bind(parse(text)[0], catalog).query.root)))
+    project a.x AS x
+      join of 2 on (a.x = b.x)
+        select (a.y > 1)
+          window [RANGE 5]
+            stream a
+        window [RANGE 5]
+          stream b
+    """
     return bottom_up(root, _push)
 
 

@@ -1,7 +1,7 @@
 """Hand-written programs, one a benchmark: what the engine is measured against.
 
-Each knows its query and that arrivals are in order, but not which values its keys take: an INT column declares no
-range, so keys are looked up. A push's keys are numbered first (`Keys`), in one loop whose look-ups do not wait
+Each knows its query and that arrivals are in order, one an instant, but not which values its keys take: an INT
+column declares no range, so keys are looked up. A push's keys are numbered first (`Keys`), in one loop whose look-ups do not wait
 for each other; a second compiled loop then works event at a time on arrays indexed by those numbers, and hands over
 Arrow columns as `changes()` does. They are limits, not designs: none of them could take a second query.
 

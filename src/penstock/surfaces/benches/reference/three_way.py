@@ -18,6 +18,9 @@ from penstock.surfaces.benches.workload import Events, Workload
 MARGIN = 1 << 14
 """Room that one arrival's results never exceed; the loop stops before it is touched."""
 
+PAIRS, PAIR_MARGIN = 1 << 14, 1 << 12
+"""The ring of pairs to begin with, and the same kind of room in it."""
+
 
 @njit
 def _pairs(t, lo, x, y, q, s, b_tail, b_ring, b_chain, b_mask, w, out, k):  # type: ignore[no-untyped-def]
@@ -52,8 +55,9 @@ def _run(w, a, b, c, x_values, y_values, at, mark, rings, chains, heads, pair, p
     a_seq, b_seq, c_seq, p_seq = mark[0], mark[1], mark[2], mark[3]
     a_tail, b_tail, c_tail, p_tail = mark[4], mark[5], mark[6], mark[7]
     big = np.iinfo(np.int64).max
+    pair_room = len(pair_chain) - PAIR_MARGIN
     k = 0
-    while k < room:
+    while k < room and p_seq - p_tail < pair_room:
         ta = ats[i] if i < na else big
         tb = bts[j] if j < nb else big
         tc = cts[m] if m < nc else big
@@ -149,10 +153,8 @@ class ThreeWay:
         self.chains = tuple(np.full(size, -1, np.int64) for _ in "abc")
         self.xs, self.ys = Keys(), Keys()
         self.heads = tuple(np.empty(0, np.int64) for _ in range(3))
-        # Live pairs average window² / y_keys for each of a and c; eight times that does not fill here.
-        pairs = 1 << (16 * work.window * work.window // work.y_keys + 1024).bit_length()
-        self.pair = np.zeros((pairs, 4), np.int64)
-        self.pair_chain = np.full(pairs, -1, np.int64)
+        self.pair = np.zeros((PAIRS, 4), np.int64)
+        self.pair_chain = np.full(PAIRS, -1, np.int64)
         self.pair_head = np.empty(0, np.int64)
         self.mark = np.zeros(8, np.int64)
 
@@ -176,3 +178,15 @@ class ThreeWay:
                 self.rings, self.chains, self.heads, self.pair, self.pair_chain, self.pair_head, out,
             )  # fmt: skip
             yield changes.table(("x", "y", "p", "q"), changes.plus(k), *(col[:k] for col in out))
+            self._fit_pairs()
+
+    def _fit_pairs(self) -> None:
+        """Twice the ring if the loop stopped for want of room in it."""
+        head, tail, size = int(self.mark[3]), int(self.mark[7]), len(self.pair)
+        if head - tail < size - PAIR_MARGIN:
+            return
+        live = np.arange(tail, head)
+        pair, chain = np.zeros((2 * size, 4), np.int64), np.full(2 * size, -1, np.int64)
+        pair[live & (2 * size - 1)] = self.pair[live & (size - 1)]
+        chain[live & (2 * size - 1)] = self.pair_chain[live & (size - 1)]
+        self.pair, self.pair_chain = pair, chain
