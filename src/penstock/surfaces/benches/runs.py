@@ -27,7 +27,8 @@ class Run:
 
     seconds: float = 0.0
     checksum: Checksum = field(default_factory=Checksum)
-    state_bytes: int | None = None
+    state_bytes: int = 0
+    """The most held after any step."""
 
 
 def hand_written(make: Callable[[Workload], Any], work: Workload) -> Run:
@@ -63,13 +64,13 @@ def engine(case: Case, work: Workload) -> Run:
         changes = query.changes()
         run.seconds += now() - began
         run.checksum.add(changes)
+        run.state_bytes = max(run.state_bytes, session.size_bytes)
     began = now()
     session.advance(work.last)
     changes = query.changes()
     run.seconds += now() - began
     run.checksum.add(changes)
-    size = getattr(session, "size_bytes", None)
-    run.state_bytes = size() if callable(size) else size
+    run.state_bytes = max(run.state_bytes, session.size_bytes)
     return run
 
 
