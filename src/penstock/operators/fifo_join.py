@@ -102,16 +102,19 @@ class FifoJoin:
         return float(fan) if fan >= 0 else 1e6
 
     def _learn(self, stats: Array) -> None:
-        """Partners met per probe, smoothed; the walks follow when it pays."""
-        before = self._fan.copy()
-        for i in range(len(self._keys)):
-            for h in range(len(self._keys) - 1):
-                probes, met = stats[i, h]
+        """Partners met per probe, smoothed; walks follow when one has moved by a tenth."""
+        moved = False
+        fan = self._fan
+        for i, hops in enumerate(stats.tolist()):
+            for h, (probes, met) in enumerate(hops):
                 if probes:
-                    target = self._order[i, h, 0]
-                    old, weight = self._fan[i, target], min(1.0, probes / 4096)
-                    self._fan[i, target] = met / probes if old < 0 else old + weight * (met / probes - old)
-        if not np.allclose(before, self._fan, rtol=0.1):
+                    target = int(self._order[i, h, 0])
+                    old, new = float(fan[i, target]), met / probes
+                    if old >= 0:
+                        new = old + min(1.0, probes / 4096) * (new - old)
+                    fan[i, target] = new
+                    moved = moved or abs(new - old) > 0.1 * abs(old)
+        if moved:
             self._plan()
 
     # ------------------------------------------------------------------ a step
