@@ -13,6 +13,7 @@ import pytest
 
 from penstock.surfaces.benches import workload
 from penstock.surfaces.benches.changes import Checksum
+from penstock.surfaces.benches.points import Point
 from penstock.surfaces.benches.reference import Keys
 from penstock.surfaces.benches.reference.aggregate import SlidingAggregate
 from penstock.surfaces.benches.reference.distinct import Distinct
@@ -169,3 +170,10 @@ def test_a_checksum_tells_apart_what_differs() -> None:
     other.add(pa.table({"__op": ["+", "-"], "__ts": [1, 2], "__exp": [5, 5], "x": [3, 4]}))
     assert one.difference(one) is None
     assert one.difference(other) == "sum of x: 6 and 7"
+
+
+def test_a_point_holds_on_its_side_of_the_limit() -> None:
+    assert [Point("cost", v, 1.5, "×").holds for v in (1.4, 1.5, 1.6)] == [True, True, False]
+    share = Point("share", 0.39, 0.4, "×", at_least=True, more={"aim": 0.6, "reaches_aim": False})
+    assert share.json()["holds"] is False and share.json()["reaches_aim"] is False
+    assert share.failure() == "share: 0.39 ×, at least 0.4 wanted"

@@ -79,7 +79,7 @@ def three_way() -> list[Case]:
             " FROM a JOIN c ON a.y = c.y AND a.ts > c.ts - {w} AND a.ts < c.ts + {w}"
             " JOIN b ON a.x = b.x AND a.ts > b.ts - {w} AND a.ts < b.ts + {w}"
             " AND c.ts > b.ts - {w} AND c.ts < b.ts + {w}",
-            ("with the pair a ⋈ c kept", ThreeWay),
+            ("that keeps pairs", ThreeWay),
         )
     ]
 
