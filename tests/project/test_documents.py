@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.plan.functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,3 +60,12 @@ def test_every_statement_of_the_language_page_is_understood() -> None:
     for i, statement in enumerate(re.sub(r"--.*", "", queries).split(";")):
         if statement.strip():
             assert session.query(statement, name=f"q{i}").pattern
+
+
+def test_the_language_page_lists_every_function() -> None:
+    page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:numbers|strings|times|NULLs) \| (.*) \|$", page, re.MULTILINE)
+    listed = set(re.findall(r"[a-z_0-9]+", " ".join(rows)))
+    syntax = {"and", "or", "not", "case", "cast", "in", "like", "neg"}
+    named = {f for f in FUNCTIONS if f.isidentifier() and not f.startswith("is_")}
+    assert listed == named - syntax

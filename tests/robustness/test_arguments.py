@@ -51,6 +51,7 @@ RIGHT: dict[str, set[str]] = {
     "update_table.delete": {"None", "empty list"},
     "update_table.at": {"None", "int"},
     "advance.until": {"int", "negative"},
+    "advance.stream": {"None"},
     "snapshot.at": {"None"},
 }
 
@@ -79,6 +80,7 @@ CALLS: dict[str, Call] = {
     "push.stream": lambda s, q, x: s.push(x, [{"ts": 5, "x": 1}]),
     "push.rows": lambda s, q, x: s.push("a", x),
     "advance.until": lambda s, q, x: s.advance(x),
+    "advance.stream": lambda s, q, x: s.advance(1, stream=x),
     "update_table.table": lambda s, q, x: s.update_table(x, insert=[{"k": 1}]),
     "update_table.insert": lambda s, q, x: s.update_table("t", insert=x),
     "update_table.delete": lambda s, q, x: s.update_table("t", delete=x),
