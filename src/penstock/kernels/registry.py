@@ -53,6 +53,30 @@ def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
 
 
 @kernel
+def find_or_add_word(words, start, gids, fresh, head, chain, keys, free, registers):
+    """`find_or_add` for values of one word, the common case: no loop over words."""
+    mask = np.uint64(head.shape[0] - 1)
+    for i in range(start, words.shape[0]):
+        word = words[i, 0]
+        b = mix(word) & mask
+        g = head[b]
+        while g >= 0 and keys[g, 0] != word:
+            g = chain[g]
+        if g < 0:
+            if registers[0] == 0:
+                return i
+            registers[0] -= 1
+            g = free[registers[0]]
+            keys[g, 0] = word
+            chain[g] = head[b]
+            head[b] = g
+            fresh[registers[1]] = i
+            registers[1] += 1
+        gids[i] = g
+    return words.shape[0]
+
+
+@kernel
 def release(gids, head, chain, keys, free, registers):
     """Forget these values; their ids may be given to others."""
     mask = head.shape[0] - 1

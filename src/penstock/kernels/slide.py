@@ -9,36 +9,79 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inline, kernel
 
 SIZE, OLDEST, NEWEST, TIME, ROW, SHOWN, TOTALS = 0, 1, 2, 3, 4, 5, 6
 NEVER = np.iinfo(np.int64).min
 BLANK = (0, -1, -1, 0, -1, NEVER)
 
-FRONT, LENGTH = 0, 1
+FRONT, LENGTH, EMPTIED = 0, 1, 2
+
+
+@inline
+def close(
+    start, n, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied, registers
+):
+    """End an instant: of its rows [start, n) keep those that say something new; returns the new length.
+
+    Rows of emptied groups go (the groups are listed in `emptied`, registers[EMPTIED] of them), and so do rows that
+    repeat what is shown: columns `plain` of out_now and the quotients `means` (rows of two columns).
+    """
+    kept = start
+    for r in range(start, n):
+        if out_now[r, 0] == 0:
+            emptied[registers[EMPTIED]] = out_gid[r]
+            registers[EMPTIED] += 1
+            continue
+        if out_was[r] == out_exp[r]:
+            news = False
+            for k in plain:
+                if out_now[r, k] != out_before[r, k]:
+                    news = True
+            for m in range(means.shape[0]):
+                a, b = means[m, 0], means[m, 1]
+                if (out_now[r, b] > 0) != (out_before[r, b] > 0):
+                    news = True
+                elif (
+                    out_now[r, b] > 0 and out_now[r, a] / out_now[r, b] != out_before[r, a] / out_before[r, b]
+                ):
+                    news = True
+            if not news:
+                continue
+        if kept < r:
+            out_time[kept] = out_time[r]
+            out_exp[kept] = out_exp[r]
+            out_gid[kept] = out_gid[r]
+            for k in range(out_now.shape[1]):
+                out_now[kept, k] = out_now[r, k]
+        kept += 1
+    return kept
 
 
 @kernel
 def slide(
     times, ends, gids, summands, now, forever, absent, ring_exp, ring_gid, ring_later, ring_sums, registers,
-    state, out_time, out_exp, out_was, out_gid, out_now, out_before,
+    state, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied,
 ):  # fmt: skip
     """Take arrivals in time order and let members end until `now`; returns the number of output rows.
 
-    One output row per (instant, group): out_was is the exp of the group's row before, out_now and out_before
-    hold (size, totals...) after and before.
+    One output row per (instant, group) that says something new. out_now holds (size, totals...); out_was (the exp
+    of the group's row before) and out_before (what it held) are scratch. An instant is closed before the next
+    begins, while its rows are still in the cache.
     """
     mask = ring_exp.shape[0] - 1
     width = summands.shape[1]
     front = registers[FRONT]
     length = registers[LENGTH]
+    registers[EMPTIED] = 0
     n = 0
+    start = 0
+    instant = NEVER
     i = 0
     arrivals = times.shape[0]
     while True:
         t = times[i] if i < arrivals else now
-        ending = length > 0 and ring_exp[front & mask] <= t
-        if ending:
+        if length > 0 and ring_exp[front & mask] <= t:
             p = front & mask
             t = ring_exp[p]
             front += 1
@@ -55,6 +98,23 @@ def slide(
             sign = 1
         else:
             break
+        if t != instant:
+            start = close(
+                start,
+                n,
+                plain,
+                means,
+                out_time,
+                out_exp,
+                out_was,
+                out_gid,
+                out_now,
+                out_before,
+                emptied,
+                registers,
+            )
+            n = start
+            instant = t
         g = ring_gid[p]
         size = state[g, SIZE]
         r = state[g, ROW]
@@ -87,45 +147,8 @@ def slide(
         until = ring_exp[state[g, OLDEST]] if size > 0 else forever
         out_exp[r] = until
         state[g, SHOWN] = until if size > 0 else absent
-    for r in range(n):
-        state[out_gid[r], ROW] = -1
     registers[FRONT] = front
     registers[LENGTH] = length
-    return n
-
-
-@kernel
-def keep_news(n, always, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before):
-    """Drop output rows of emptied groups and rows that repeat what is shown; returns how many stay.
-
-    What is shown: columns `plain` of out_now, and the quotients `means` (rows of two columns).
-    """
-    kept = 0
-    width = out_now.shape[1]
-    for r in range(n):
-        if out_now[r, 0] == 0 and not always:
-            continue
-        if out_was[r] == out_exp[r] and out_was[r] > out_time[r]:
-            news = False
-            for k in plain:
-                if out_now[r, k] != out_before[r, k]:
-                    news = True
-            for m in range(means.shape[0]):
-                a, b = means[m, 0], means[m, 1]
-                if (out_now[r, b] > 0) != (out_before[r, b] > 0):
-                    news = True
-                elif (
-                    out_now[r, b] > 0 and out_now[r, a] / out_now[r, b] != out_before[r, a] / out_before[r, b]
-                ):
-                    news = True
-            if not news:
-                continue
-        if kept < r:
-            out_time[kept] = out_time[r]
-            out_exp[kept] = out_exp[r]
-            out_was[kept] = out_was[r]
-            out_gid[kept] = out_gid[r]
-            for k in range(width):
-                out_now[kept, k] = out_now[r, k]
-        kept += 1
-    return kept
+    return close(
+        start, n, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied, registers
+    )

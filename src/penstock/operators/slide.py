@@ -78,7 +78,7 @@ class SlidingSums:
             arena, f"{name}.ring",
             exp=(np.int64, 0), gid=(np.int32, 0), later=(np.int32, -1), sums=(np.int64, np.zeros(width - 1)),
         )  # fmt: skip
-        self._registers = arena.array(f"{name}.registers", np.int64, 2, 0)
+        self._registers = arena.array(f"{name}.registers", np.int64, 3, 0)
 
     def _see(self) -> None:
         """Which columns of the totals are shown as they are, and which as quotients."""
@@ -119,17 +119,16 @@ class SlidingSums:
         gid = np.empty(room, np.int32)
         width = 1 + summands.shape[1]
         after, before = np.empty((room, width), np.int64), np.empty((room, width), np.int64)
-        made = kernels.slide(
+        emptied = np.empty(room, np.int32)
+        kept = kernels.slide(
             batch.ts, batch.exp, gids, summands, now, FOREVER, kernels.NEVER,
             ring["exp"], ring["gid"], ring["later"], ring["sums"], self._registers,
-            state, time, exp, was, gid, after, before,
+            state, self._plain, self._means, time, exp, was, gid, after, before, emptied,
         )  # fmt: skip
-        emptied = gid[:made][after[:made, 0] == 0] if n or made else gid[:0]
-        kept = kernels.keep_news(made, False, self._plain, self._means, time, exp, was, gid, after, before)
         keys = tuple(_read(c) for c in self._key_frame.at(gid[:kept]))
         out = Batch(time[:kept], exp[:kept], (*keys, *self._values(after[:kept])))
-        if len(emptied):
-            gone = np.unique(emptied)
+        if self._registers[kernels.EMPTIED]:
+            gone = np.unique(emptied[: int(self._registers[kernels.EMPTIED])])
             self._groups_known.release(gone[state[gone, kernels.SIZE] == 0])
         return out
 
