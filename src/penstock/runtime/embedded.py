@@ -203,6 +203,10 @@ class Engine:
             except PenstockError as error:
                 standing.failed = error
                 errors.append(error)
+            except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
+                standing.failed = StateError(f"query {standing.name} met a fault of the engine: {fault!r}")
+                standing.failed.__cause__ = fault
+                errors.append(standing.failed)
 
     def _step_query(
         self,

@@ -42,12 +42,13 @@ class Registry:
         n = len(words)
         out, fresh = np.empty(n, np.int32), np.empty(n, np.int32)
         self._registers[1] = 0
-        find_or_add = kernels.find_or_add_word if words.shape[1] == 1 else kernels.find_or_add
         done = 0
         while True:
-            done = find_or_add(
-                words, done, out, fresh, self._head, self._chain, self._keys, self._free, self._registers
-            )
+            state = (self._head, self._chain, self._keys, self._free, self._registers)
+            if words.shape[1] == 1:
+                done = kernels.find_or_add_word(words, done, out, fresh, *state)
+            else:
+                done = kernels.find_or_add(words, done, out, fresh, *state)
             if done == n:
                 return out, fresh[: int(self._registers[1])]
             self._grow()
