@@ -21,9 +21,10 @@ DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
 FOREVER = np.iinfo(np.int64).max
 
-LEFT, RIGHT, SHOWN, WAKE, DIRTY, LISTED = 0, 1, 2, 3, 4, 5
-BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0], np.int64)
-"""State of a value nobody has seen: greatest exps, exp shown, next wake-up, unsettled instant, listed or not."""
+LEFT, RIGHT, SHOWN, WAKE, DIRTY, LISTED, TIME, ROW = 0, 1, 2, 3, 4, 5, 6, 7
+BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0, NEVER, 0], np.int64)
+"""State of a value nobody has seen: greatest exps, exp shown, next wake-up, unsettled instant, listed or not, and
+the instant and output row at which it was last shown. One cache line."""
 
 
 @inline
@@ -117,6 +118,74 @@ def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out
             state[g, DIRTY] = t
         state[g, side] = max(state[g, side], exps[i])
     return times.shape[0], n
+
+
+@kernel
+def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n):
+    """`arrive` for DISTINCT, where one more copy either changes nothing or is shown at once.
+
+    A copy with a greater exp in the instant in which its value was first shown takes that row over.
+    """
+    for i in range(begin, times.shape[0]):
+        g = gids[i]
+        t = times[i]
+        e = exps[i]
+        shown = state[g, SHOWN]
+        left = max(state[g, LEFT], e)
+        if shown > t:
+            state[g, LEFT] = left
+            if e > shown and state[g, TIME] == t:
+                out[state[g, ROW], 1] = e
+                state[g, SHOWN] = e
+                state[g, WAKE] = e
+            continue
+        if n + 2 > out.shape[0]:
+            return i, n
+        if state[g, LISTED] == 0:
+            state[g, LISTED] = 1
+            touched[registers[0]] = g
+            registers[0] += 1
+        youngest = state[g, LEFT]
+        state[g, LEFT] = left
+        if shown != NEVER and shown < t and youngest > shown:
+            # The row ended before this instant and its youngest copy followed.
+            out[n, 0] = shown
+            out[n, 1] = youngest
+            out[n, 2] = g
+            n += 1
+            state[g, SHOWN] = youngest
+            state[g, WAKE] = youngest
+            if youngest > t:
+                continue
+        out[n, 0] = t
+        out[n, 1] = left
+        out[n, 2] = g
+        state[g, SHOWN] = left
+        state[g, WAKE] = left
+        state[g, TIME] = t
+        state[g, ROW] = n
+        n += 1
+    return times.shape[0], n
+
+
+@kernel
+def interleave(a_ts, a_exp, a_gid, b_ts, b_exp, b_gid, out_ts, out_exp, out_gid, out_side):
+    """Rows of two sides in time order."""
+    i = 0
+    j = 0
+    for n in range(out_ts.shape[0]):
+        if j >= b_ts.shape[0] or (i < a_ts.shape[0] and a_ts[i] <= b_ts[j]):
+            out_ts[n] = a_ts[i]
+            out_exp[n] = a_exp[i]
+            out_gid[n] = a_gid[i]
+            out_side[n] = 0
+            i += 1
+        else:
+            out_ts[n] = b_ts[j]
+            out_exp[n] = b_exp[j]
+            out_gid[n] = b_gid[j]
+            out_side[n] = 1
+            j += 1
 
 
 @kernel

@@ -23,7 +23,7 @@ from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar
 from penstock.state.frame import Frame
-from penstock.state.registry import Registry
+from penstock.state.registry import Ids, Registry
 
 
 class Arrivals(NamedTuple):
@@ -33,6 +33,10 @@ class Arrivals(NamedTuple):
     exps: Ints
     gids: Array
     sides: Array
+
+
+_NO_IDS: Ids = np.empty(0, np.int32)
+_NO_SIDES = np.empty(0, np.int8)
 
 
 class SetOperation:
@@ -62,9 +66,14 @@ class SetOperation:
         out = np.empty((n // 2 + 2 * len(due) + 64, 4), np.int64)
         used = done = 0
         while done < n:
-            done, used = kernels.arrive(
-                mode, done, times, gids, exps, sides, state, touched, registers, out, used
-            )
+            if mode == kernels.DISTINCT:
+                done, used = kernels.arrive_distinct(
+                    done, times, gids, exps, state, touched, registers, out, used
+                )
+            else:
+                done, used = kernels.arrive(
+                    mode, done, times, gids, exps, sides, state, touched, registers, out, used
+                )
             if done < n:
                 out = _wider(out, used)
         count = int(registers[0])
@@ -84,35 +93,28 @@ class SetOperation:
 
     def _arrivals(self, inputs: Sequence[Batch]) -> Arrivals:
         """Both sides' rows in time order, numbered by value."""
-        times, exps, gids, sides = [], [], [], []
-        for side, batch in enumerate(inputs):
-            n = len(batch)
-            if n:
-                ids, new = self._values.ids_and_new(words.rows(batch.columns, self._types, n))
-                capacity = self._values.capacity
-                self._state.fit(capacity)
-                self._frame.fit(capacity)
-                self._calendar.fit(capacity)
-                if len(new):
-                    self._frame.put(ids[new], gather(batch.columns, new))
-                times.append(batch.ts)
-                exps.append(batch.exp)
-                gids.append(ids)
-                sides.append(np.full(n, side, np.int8))
-        if not times:
-            none = np.empty(0, np.int64)
-            return Arrivals(none, none, none.astype(np.int32), none.astype(np.int8))
-        if len(times) == 1:
-            return Arrivals(times[0], exps[0], gids[0], sides[0])
-        t = np.concatenate(times)
-        order = in_order(t, None)
-        rows = slice(None) if order is None else order
-        return Arrivals(
-            t[rows],
-            np.concatenate(exps)[rows],
-            np.concatenate(gids)[rows],
-            np.concatenate(sides)[rows],
-        )
+        gids = [self._numbered(batch) for batch in inputs]
+        if len(inputs) == 1:
+            return Arrivals(inputs[0].ts, inputs[0].exp, gids[0], _NO_SIDES)
+        left, right = inputs
+        n = len(left) + len(right)
+        times, exps = np.empty(n, np.int64), np.empty(n, np.int64)
+        ids, sides = np.empty(n, np.int32), np.empty(n, np.int8)
+        kernels.interleave(left.ts, left.exp, gids[0], right.ts, right.exp, gids[1], times, exps, ids, sides)
+        return Arrivals(times, exps, ids, sides)
+
+    def _numbered(self, batch: Batch) -> Ids:
+        """Each row's value as a number."""
+        if not len(batch):
+            return _NO_IDS
+        ids, new = self._values.ids_and_new(words.rows(batch.columns, self._types, len(batch)))
+        if len(new):
+            capacity = self._values.capacity
+            self._state.fit(capacity)
+            self._frame.fit(capacity)
+            self._calendar.fit(capacity)
+            self._frame.put(ids[new], gather(batch.columns, new))
+        return ids
 
     def _emit(self, out: Array) -> Batch:
         if not len(out):
