@@ -80,6 +80,11 @@ class Column:
         assert self._base is not None
         return Column.lazy(self._base.values, self._base.valid, composed)
 
+    def copy(self) -> Column:
+        """The same rows in memory of its own."""
+        valid = self.valid
+        return Column(self.values.copy(), None if valid is None else valid.copy())
+
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""
         if self._rows is not None and self._base is not None:

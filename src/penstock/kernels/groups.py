@@ -186,48 +186,136 @@ def two_square(a):
     return p, ((hi * hi - p) + 2.0 * hi * lo) + lo * lo
 
 
-HIGH, LOW = 0, 1
-NAN, MORE, LESS, MEMBERS = 0, 1, 2, 3
+HIGH, LOW, SQUARES, REST, CENTRE, MASS, BASE = 0, 1, 2, 3, 4, 5, 6
+SMALL = 2.0**-200
+FRESH = np.zeros(7)
+"""A group's sums: of x - centre (a pair), of its squares (a pair), the centre, and how much has been added and
+taken away since the sums were made afresh, and how much there was then."""
+NAN, MORE, LESS, MEMBERS, FIRST = 0, 1, 2, 3, 4
+NOBODY = np.array([0, 0, 0, 0, -1], np.int64)
+"""How many members are NaN, +inf, -inf, how many there are, and the first of their list."""
 
 
 @kernel
-def sum_doubles(slots, signs, gid, ev_row, values, squared, total, odd, was, out, was_odd, out_odd):
-    """Running sums (high, low) of doubles, or of their squares; a NULL argument holds 0.
+def add_pair(high, low, value, rest):
+    """(high, low) + (value, rest)."""
+    h, e = two_sum(high, value)
+    return two_sum(h, e + low + rest)
+
+
+@kernel
+def put(sums, x, sign, squared):
+    """Add a finite value to a group's sums, or take it away."""
+    d, r = two_sum(x, -sums[CENTRE])
+    sums[HIGH], sums[LOW] = add_pair(sums[HIGH], sums[LOW], sign * d, sign * r)
+    if squared:
+        q, e = two_square(d)
+        sums[SQUARES], sums[REST] = add_pair(sums[SQUARES], sums[REST], sign * q, sign * (e + 2.0 * d * r))
+        sums[MASS] += q
+    else:
+        sums[MASS] += np.abs(x)
+
+
+@kernel
+def afresh(sums, first, after, values, squared):
+    """Sum a group's members anew; deviations are taken from their mean."""
+    centre = 0.0
+    if squared:
+        n = 0
+        s = first
+        while s >= 0:
+            if np.isfinite(values[s]):
+                n += 1
+                centre += (values[s] - centre) / n
+            s = after[s]
+    for k in range(sums.shape[0]):
+        sums[k] = 0.0
+    sums[CENTRE] = centre
+    s = first
+    while s >= 0:
+        if np.isfinite(values[s]):
+            put(sums, values[s], 1.0, squared)
+        s = after[s]
+    sums[BASE] = sums[MASS]
+    if not squared and not (np.isfinite(sums[HIGH]) and np.isfinite(sums[LOW])):
+        # Beyond the largest double on the way: sum small, and stay spoiled until the large ones are gone.
+        high, low = 0.0, 0.0
+        s = first
+        while s >= 0:
+            if np.isfinite(values[s]):
+                high, low = add_pair(high, low, values[s] * SMALL, 0.0)
+            s = after[s]
+        sums[HIGH] = high / SMALL
+        sums[LOW] = low / SMALL if np.isfinite(sums[HIGH]) else 0.0
+        sums[MASS] = np.inf
+
+
+@kernel
+def is_spoiled(sums, members, squared):
+    """Whether rounding may show: what went through the sums is far beyond what is left.
+
+    Pairs hold 106 bits and a ninth decimal must survive. Sums are not made afresh before half as much again has
+    gone through them, so that the cost stays O(1) an event.
+    """
+    if not np.isfinite(sums[HIGH]) or not np.isfinite(sums[SQUARES]) or not np.isfinite(sums[MASS]):
+        return True
+    if sums[MASS] <= 1.5 * sums[BASE]:
+        return False
+    if squared:
+        left = sums[SQUARES] - sums[HIGH] * (sums[HIGH] / max(members, 1))
+        return sums[MASS] > 1e5 * left
+    return sums[MASS] > 1e12 * np.abs(sums[HIGH] + sums[LOW])
+
+
+@kernel
+def sum_doubles(
+    slots, signs, gid, ev_row, values, squared, total, odd, after, before, was, out, was_odd, out_odd
+):
+    """Running sums of doubles and, if `squared`, of squared deviations; a NULL argument holds 0.
 
     NaN, +inf and -inf are counted apart in `odd` so that they can leave again; out_odd says what they make of
-    the sum: 0 nothing, 1 +inf, 2 -inf, 3 NaN. A group without members starts afresh.
+    the sum: 0 nothing, 1 +inf, 2 -inf, 3 NaN. Members hang in a list (`after`, `before`), from which spoiled sums
+    are made afresh.
     """
     seen = 0
     for i in range(slots.shape[0]):
         s = slots[i]
         g = gid[s]
         r = ev_row[i]
+        sums = total[g]
         if r == seen:
-            was[r, HIGH] = total[g, HIGH]
-            was[r, LOW] = total[g, LOW]
+            was[r] = sums
             was_odd[r] = oddity(g, odd)
             seen += 1
         v = values[s]
         sign = signs[i]
-        odd[g, MEMBERS] += sign
-        if sign != 0 and np.isfinite(v):
-            rest = 0.0
-            if squared:
-                v, rest = two_square(v)
-            h, e = two_sum(total[g, HIGH], sign * v)
-            e += total[g, LOW] + sign * rest
-            total[g, HIGH], total[g, LOW] = two_sum(h, e)
-        elif np.isnan(v):
-            odd[g, NAN] += sign
-        elif v > 0 or squared:
-            odd[g, MORE] += sign
-        else:
-            odd[g, LESS] += sign
-        if odd[g, MEMBERS] == 0:
-            total[g, HIGH] = 0.0
-            total[g, LOW] = 0.0
-        out[r, HIGH] = total[g, HIGH]
-        out[r, LOW] = total[g, LOW]
+        if sign != 0:
+            odd[g, MEMBERS] += sign
+            if sign > 0:
+                first = odd[g, FIRST]
+                after[s] = first
+                before[s] = -1
+                if first >= 0:
+                    before[first] = s
+                odd[g, FIRST] = s
+            else:
+                if before[s] >= 0:
+                    after[before[s]] = after[s]
+                else:
+                    odd[g, FIRST] = after[s]
+                if after[s] >= 0:
+                    before[after[s]] = before[s]
+            if np.isnan(v):
+                odd[g, NAN] += sign
+            elif np.isinf(v):
+                odd[g, MORE if v > 0 else LESS] += sign
+            elif odd[g, MEMBERS] == 0 or (odd[g, MEMBERS] == 1 and sign > 0):
+                afresh(sums, odd[g, FIRST], after, values, squared)
+            else:
+                put(sums, v, sign, squared)
+                if is_spoiled(sums, odd[g, MEMBERS], squared):
+                    afresh(sums, odd[g, FIRST], after, values, squared)
+        out[r] = sums
         out_odd[r] = oddity(g, odd)
 
 
@@ -242,11 +330,26 @@ def oddities(odd):
 
 @kernel
 def oddity(g, odd):
+    """What NaN and infinities among the members make of their sum."""
     if odd[g, NAN] > 0 or (odd[g, MORE] > 0 and odd[g, LESS] > 0):
         return 3
     if odd[g, MORE] > 0:
         return 1
     return 2 if odd[g, LESS] > 0 else 0
+
+
+@kernel
+def totals(sums, odd, out):
+    """SUM from the sums; beyond the largest double it is infinite."""
+    for r in range(out.shape[0]):
+        if odd[r] == 3:
+            out[r] = np.nan
+        elif odd[r] == 1:
+            out[r] = np.inf
+        elif odd[r] == 2:
+            out[r] = -np.inf
+        else:
+            out[r] = sums[r, HIGH] + sums[r, LOW]
 
 
 @kernel
@@ -287,39 +390,33 @@ def distinct_events(slots, signs, value, valid, copies, out):
 
 
 @kernel
-def deviation(sums, squares, odd, counts, out):
-    """Sample standard deviation from sums of values and of squares, both as pairs.
-
-    n * sum(x * x) - sum(x) ** 2 is taken in pairs too, so that it survives cancellation.
-    """
+def deviation(sums, odd, counts, out):
+    """Sample standard deviation: squares of deviations from the centre, less what the centre is off the mean."""
     for r in range(out.shape[0]):
         n = counts[r]
         if n < 2:
             out[r] = 0.0
-            continue
-        if odd[r] > 0:
+        elif odd[r] > 0:
             out[r] = np.nan
-            continue
-        high, low = sums[r, HIGH], sums[r, LOW]
-        m = high / n
-        # mean as a pair: m + d
-        p = m * n
-        c = 134217729.0 * m
-        hi = c - (c - m)
-        lo = m - hi
-        k = 134217729.0 * n
-        nh = k - (k - n)
-        nl = n - nh
-        e = ((hi * nh - p) + hi * nl + lo * nh) + lo * nl
-        d = (((high - p) - e) + low) / n
-        # sum(x*x) - n * (m + d)**2 = (S2 - n*m*m) - 2*n*m*d - n*d*d
-        q, q_rest = two_square(m)
-        # n * (q + q_rest) as a pair
-        p2 = q * n
-        c = 134217729.0 * q
-        hi = c - (c - q)
-        lo = q - hi
-        e2 = ((hi * nh - p2) + hi * nl + lo * nh) + lo * nl
-        v, v_rest = two_sum(squares[r, HIGH], -p2)
-        v = v + (v_rest + (squares[r, LOW] - e2 - n * q_rest) - 2.0 * n * m * d - n * d * d)
-        out[r] = np.sqrt(max(v, 0.0) / (n - 1))
+        elif not np.isfinite(sums[r, SQUARES]):
+            out[r] = np.inf
+        else:
+            high = sums[r, HIGH]
+            shift, e = two_product(high, high / n)
+            v, rest = two_sum(sums[r, SQUARES], -shift)
+            v += rest - e + sums[r, REST] - 2.0 * sums[r, LOW] * (high / n)
+            out[r] = np.sqrt(max(v, 0.0) / (n - 1))
+
+
+@kernel
+def two_product(a, b):
+    """a * b and what rounding took from it (Dekker)."""
+    p = a * b
+    c = 134217729.0 * a
+    a_high = c - (c - a)
+    a_low = a - a_high
+    c = 134217729.0 * b
+    b_high = c - (c - b)
+    b_low = b - b_high
+    e = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return p, e if np.isfinite(e) else 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -103,19 +103,19 @@ class Count:
 
 
 class Sums:
-    """Sums and counts of one argument, shared by the aggregates that need them."""
+    """Sums and counts of one argument, shared by the aggregates that need them.
+
+    `kind`: "small" integers, wider "ints", "doubles", or "squares" of doubles' deviations.
+    """
 
     def __init__(self, site: Site, name: str, kind: str, distinct: bool) -> None:
         self._kind = kind
-        blank = {
-            "small": (np.int64, 0),
-            "ints": (np.int64, np.zeros(2)),
-            "doubles": (np.float64, np.zeros(2)),
-        }[kind]
-        self._groups = Slab(site.arena, f"{name}.sum", total=blank, odd=(np.int64, np.zeros(4)))
-        self._squares = Slab(
-            site.arena, f"{name}.squares", total=(np.float64, np.zeros(2)), odd=(np.int64, np.zeros(4))
-        )
+        self._float = kind in ("doubles", "squares")
+        blank: tuple[Any, Any] = (np.int64, 0) if kind == "small" else (np.int64, np.zeros(2))
+        if self._float:
+            blank = (np.float64, kernels.FRESH)
+        self._groups = Slab(site.arena, f"{name}.sum", total=blank, odd=(np.int64, kernels.NOBODY))
+        self._links = Slab(site.arena, f"{name}.links", after=(np.int32, -1), before=(np.int32, -1))
         self._count = Count(site, name, distinct)
         self._seen: Step | None = None
         self._sums: tuple[Array, Array, Array, Array]
@@ -127,10 +127,10 @@ class Sums:
             return
         self._seen = step
         self._counts = self._count.counts(step, valid)
-        if self._kind == "doubles":
-            self._sums = _pairs(self._groups, step, values, squared=False)
-            return
         self._groups.fit(step.groups)
+        if self._float:
+            self._sums = self._run_doubles(step, values)
+            return
         shape = step.rows if self._kind == "small" else (step.rows, 2)
         was, out = np.empty(shape, np.int64), np.empty(shape, np.int64)
         events = (step.slots, step.signs, step.gid, step.row, values, self._groups["total"], was, out)
@@ -140,15 +140,26 @@ class Sums:
             kernels.sum_ints(*events)
         self._sums = (out, was, _NO_ODD, _NO_ODD)
 
-    def load(self, gids: Array, size: Ints, values: Array) -> None:
+    def _run_doubles(self, step: Step, values: Array) -> tuple[Array, Array, Array, Array]:
+        self._links.fit(step.capacity)
+        groups, links = self._groups, self._links
+        width = len(kernels.FRESH)
+        was, out = np.empty((step.rows, width), np.float64), np.empty((step.rows, width), np.float64)
+        was_odd, out_odd = np.empty(step.rows, np.int8), np.empty(step.rows, np.int8)
+        kernels.sum_doubles(
+            step.slots, step.signs, step.gid, step.row, values, self._kind == "squares", groups["total"],
+            groups["odd"], links["after"], links["before"], was, out, was_odd, out_odd,
+        )  # fmt: skip
+        return out, was, out_odd, was_odd
+
+    def load(self, gids: Array, size: Ints) -> None:
         """What the groups hold, as if a step had just given it."""
         self._seen = None
         _cover(self._groups, gids)
-        _cover(self._squares, gids)
         counts = self._count.count(gids, size)
         self._counts = (counts, counts)
         sums = self._groups["total"][gids]
-        odd = kernels.oddities(self._groups["odd"][gids]) if self._kind == "doubles" else _NO_ODD
+        odd = kernels.oddities(self._groups["odd"][gids]) if self._float else _NO_ODD
         self._sums = (sums, sums, odd, odd)
 
     def total(self, which: int) -> Column:
@@ -158,7 +169,7 @@ class Sums:
             return Column(sums, _mask(counts > 0))
         if self._kind == "ints":
             return Column(sums[:, 0].copy(), _mask((counts > 0) & (sums[:, 1] == sums[:, 0] >> 63)))
-        return Column(_double(sums, self._sums[2 + which]), _mask(counts > 0))
+        return Column(self._double(which), _mask(counts > 0))
 
     def mean(self, which: int) -> Column:
         """AVG now (0) or before (1)."""
@@ -169,49 +180,25 @@ class Sums:
             wide = sums[:, 1] * 2.0**64 + sums[:, 0].copy().view(np.uint64)
             total = np.where(sums[:, 1] == sums[:, 0] >> 63, sums[:, 0], wide)
         else:
-            total = _double(sums, self._sums[2 + which])
+            total = self._double(which)
         if counts.min(initial=1) > 0:
             return Column(total / counts)
         return Column(total / np.maximum(counts, 1), counts > 0)
 
-    def deviation(self, step: Step, values: Array) -> tuple[Column, Callable[[], Column]]:
-        """STDDEV now, and before."""
-        squares = _pairs(self._squares, step, values, squared=True)
-        sums, counts = self._sums, self._counts
+    def deviation(self, which: int) -> Column:
+        """STDDEV now (0) or before (1)."""
+        counts = self._counts[which]
+        out = np.empty(len(counts), np.float64)
+        kernels.deviation(self._sums[which], self._sums[2 + which], counts, out)
+        return Column(out, _mask(counts > 1))
 
-        def of(which: int) -> Column:
-            return _deviation(sums[which], squares[which], sums[2 + which], counts[which])
-
-        return of(0), lambda: of(1)
-
-    def deviation_at(self, gids: Array) -> Column:
-        return _deviation(self._sums[0], self._squares["total"][gids], self._sums[2], self._counts[0])
+    def _double(self, which: int) -> Array:
+        out = np.empty(len(self._counts[which]), np.float64)
+        kernels.totals(self._sums[which], self._sums[2 + which], out)
+        return out
 
 
 _NO_ODD = np.empty(0, np.int8)
-_ODD = np.array([0.0, np.inf, -np.inf, np.nan])
-
-
-def _deviation(sums: Array, squares: Array, odd: Array, counts: Ints) -> Column:
-    out = np.empty(len(counts), np.float64)
-    kernels.deviation(sums, squares, odd, counts, out)
-    return Column(out, _mask(counts > 1))
-
-
-def _pairs(groups: Slab, step: Step, values: Array, *, squared: bool) -> tuple[Array, Array, Array, Array]:
-    groups.fit(step.groups)
-    was, out = np.empty((step.rows, 2), np.float64), np.empty((step.rows, 2), np.float64)
-    was_odd, out_odd = np.empty(step.rows, np.int8), np.empty(step.rows, np.int8)
-    kernels.sum_doubles(
-        step.slots, step.signs, step.gid, step.row, values, squared,
-        groups["total"], groups["odd"], was, out, was_odd, out_odd,
-    )  # fmt: skip
-    return out, was, out_odd, was_odd
-
-
-def _double(pairs: Array, odd: Array) -> Array:
-    total = pairs[:, 0] + pairs[:, 1]
-    return np.where(odd > 0, _ODD[odd], total) if odd.any() else total
 
 
 class OfSums:
@@ -219,21 +206,15 @@ class OfSums:
 
     def __init__(self, sums: Sums, function: str) -> None:
         self._sums = sums
-        self._function = function
+        self._value = {"sum": sums.total, "avg": sums.mean, "stddev": sums.deviation}[function]
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
-        sums = self._sums
-        sums.run(step, values, valid)
-        if self._function == "stddev":
-            return Both(*sums.deviation(step, values))
-        value = sums.total if self._function == "sum" else sums.mean
-        return Both(value(0), lambda: value(1))
+        self._sums.run(step, values, valid)
+        return Both(self._value(0), lambda: self._value(1))
 
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
-        self._sums.load(gids, size, values)
-        if self._function == "stddev":
-            return self._sums.deviation_at(gids)
-        return self._sums.total(0) if self._function == "sum" else self._sums.mean(0)
+        self._sums.load(gids, size)
+        return self._value(0)
 
 
 class Extreme:
@@ -346,7 +327,7 @@ class Accumulators:
     def __init__(self, site: Site, strings: Strings) -> None:
         self._site = site
         self._strings = strings
-        self._sums: dict[tuple[Expression, bool], Sums] = {}
+        self._sums: dict[tuple[Expression, str, str], Sums] = {}
 
     def make(self, name: str, aggregation: Aggregation) -> Accumulator:
         function, argument = aggregation.function, aggregation.argument
@@ -358,12 +339,12 @@ class Accumulators:
         made: Accumulator
         if function == "count":
             made = Count(self._site, name, distinct)
-        elif distinct:
-            made = OfSums(Sums(self._site, name, sum_kind(argument), distinct), function)
         else:
-            if (argument, distinct) not in self._sums:
-                self._sums[argument, distinct] = Sums(self._site, name, sum_kind(argument), distinct)
-            made = OfSums(self._sums[argument, distinct], function)
+            kind = "squares" if function == "stddev" else sum_kind(argument)
+            key = (argument, kind, name if distinct else "")
+            if key not in self._sums:
+                self._sums[key] = Sums(self._site, name, kind, distinct)
+            made = OfSums(self._sums[key], function)
         return Distinct(self._site, name, made, argument.type) if distinct else made
 
 

@@ -74,10 +74,7 @@ class SlidingWindow:
 
 def _kept(batch: Batch) -> Batch:
     """A copy that does not hold on to what it was cut from."""
-    columns = tuple(
-        c if c is ABSENT else Column(c.values.copy(), None if c.valid is None else c.valid.copy())
-        for c in batch.columns
-    )
+    columns = tuple(c if c is ABSENT else c.copy() for c in batch.columns)
     return Batch(batch.ts.copy(), batch.exp.copy(), columns)
 
 

@@ -71,7 +71,7 @@ class Answer:
             return
         for column in batch.columns:
             _ = column.values
-        self.matched += n
+        self.matched += n if batch.sign is None else int((batch.sign > 0).sum())
         self._pending.append(self._arrow(batch))
         if self.kept and not self._in_groups:
             self._view.add(batch, now)
@@ -116,6 +116,10 @@ class Answer:
             write_column(c, t, self._strings)
             for c, t in zip(columns[:visible], self._types[:visible], strict=True)
         ]
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._pending)
 
     def changes(self) -> pa.Table:
         """Everything since the last call."""

@@ -27,6 +27,17 @@ from penstock.runtime.relation import RelationState
 from penstock.runtime.source import Source
 from penstock.state.strings import Strings
 
+
+def one_clock(stream: Stream, time_type: Type | None) -> Type:
+    """A session counts plain units or microseconds, not both."""
+    if time_type not in (None, stream.time_type):
+        raise DataError(
+            f"stream {stream.name} tells time in {stream.time_type}, the session in {time_type}",
+            hint="one session has one clock: use another session for the other time type",
+        )
+    return stream.time_type
+
+
 SLICE = 1 << 15
 """Rows of all streams in one step: what keeps intermediate arrays in the second-level cache."""
 
@@ -88,13 +99,7 @@ class Engine:
 
     def add_stream(self, stream: Stream) -> None:
         self.check_idle()
-        if self.time_type is None:
-            self.time_type = stream.time_type
-        elif self.time_type is not stream.time_type:
-            raise DataError(
-                f"stream {stream.name} tells time in {stream.time_type}, the session in {self.time_type}",
-                hint="one session has one clock: use another session for the other time type",
-            )
+        self.time_type = one_clock(stream, self.time_type)
         self.sources[stream.name.lower()] = Source(stream, self.first)
 
     def add_table(self, table: Table) -> None:
@@ -161,11 +166,12 @@ class Engine:
     ) -> None:
         self.check_idle()
         when = self.clock + 1 if at is None else at
-        self.tables[name].update(when, self.clock, delete, insert)
+        rows = [tuple(c.copy() for c in columns) for columns in (delete, insert)]
+        self.tables[name].update(when, self.clock, *rows)
 
     def load(self, name: str, rows: tuple[Column, ...]) -> None:
         """The first content of a table that no query reads yet."""
-        self.tables[name].content = rows
+        self.tables[name].content = tuple(c.copy() for c in rows)
 
     # ------------------------------------------------------------------ time
 

@@ -29,25 +29,22 @@ class RelationState:
         """Schedule an update; deletes name rows of the table as it will be then."""
         if at <= clock:
             raise DataError(
-                f"table {self.table.name}: an update at {at} comes after the clock ({clock})",
+                f"table {self.table.name}: an update at {at} is too late: the clock is at {clock}",
                 hint="leave out `at`, or give a later time",
             )
-        if self._waiting and at < self._waiting[-1][0]:
-            raise DataError(
-                f"table {self.table.name}: an update at {at} comes after one at {self._waiting[-1][0]}",
-                hint="updates of a table go forward in time",
-            )
-        future = self.content
-        for _, gone, new in self._waiting:
-            future = _applied(future, gone, new, self._types, self.table.name)
-        _applied(future, delete, insert, self._types, self.table.name)
-        if self._waiting and self._waiting[-1][0] == at:
+        before = [u for u in self._waiting if u[0] < at]
+        same = [u for u in self._waiting if u[0] == at]
+        after = [u for u in self._waiting if u[0] > at]
+        for _, gone, new in same:
             # One instant, one change: what came and went within it was never there.
-            _, gone, new = self._waiting.pop()
             kept, left = _matched(new, delete, self._types)
             delete = _joined(gone, gather(delete, left))
             insert = _joined(gather(new, kept), insert)
-        self._waiting.append((at, delete, insert))
+        waiting = [*before, (at, delete, insert), *after]
+        future = self.content
+        for _, gone, new in waiting:
+            future = _applied(future, gone, new, self._types, self.table.name)
+        self._waiting = waiting
 
     def take(self, clock: int) -> Batch:
         """Changes up to the clock, which the content now includes."""

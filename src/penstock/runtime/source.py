@@ -28,6 +28,7 @@ class Source:
         n = len(ts)
         if n == 0:
             return
+        columns = tuple(c.copy() for c in columns)  # the caller may write to what it gave
         late = np.empty(n, np.bool_)
         count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
         if count:
@@ -91,8 +92,5 @@ def _stacked(parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:
 
 def _copied(batch: Batch) -> Batch:
     """Free of the large batch it was cut from."""
-    columns = tuple(
-        Column(c.values.copy(), None if c.valid is None else c.valid.copy()) for c in batch.columns
-    )
     ts = batch.ts.copy()
-    return Batch(ts, ts, columns)
+    return Batch(ts, ts, tuple(c.copy() for c in batch.columns))

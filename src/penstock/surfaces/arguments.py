@@ -44,13 +44,14 @@ def flag(value: object, what: str) -> bool:
     return value
 
 
-def delay_clause(value: object) -> str:
+def delay_clause(value: object, time_type: str) -> str:
+    """A number counts the stream's time units: microseconds for TIMESTAMP."""
     if isinstance(value, dt.timedelta):
         return f"INTERVAL {value // dt.timedelta(microseconds=1)} MICROSECONDS"
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return f"INTERVAL {value}"
-    if isinstance(value, str) and _AMOUNT.fullmatch(value):
-        return f"INTERVAL {value}"
+        return f"INTERVAL {value} MICROSECONDS" if time_type == "TIMESTAMP" else f"INTERVAL {value}"
+    if isinstance(value, str) and _AMOUNT.fullmatch(value.upper().removeprefix("INTERVAL").strip()):
+        return f"INTERVAL {value.upper().removeprefix('INTERVAL').strip()}"
     raise BindError(f"{value!r} is not a delay", hint="give a number of time units, or '5 seconds'")
 
 

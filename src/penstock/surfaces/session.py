@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from penstock.plan.nodes import Rank
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.border import read_rows, write_column
-from penstock.runtime.embedded import Engine, Standing
+from penstock.runtime.embedded import Engine, Standing, one_clock
 from penstock.surfaces.arguments import (
     checked_name,
     column_clauses,
@@ -108,8 +108,13 @@ class Query:
         return explain(self._standing.root.node)
 
     def changes(self) -> pa.Table:
-        """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns."""
-        self._check()
+        """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
+
+        A query that stopped at an error first hands over what it had made.
+        """
+        self._check_registered()
+        if not self._standing.answer.has_changes:
+            self._session.engine.check(self._standing)
         return self._standing.answer.changes()
 
     def snapshot(self, at: object = None) -> pa.Table:
@@ -166,8 +171,43 @@ class Session:
     # ------------------------------------------------------------------ declaring
 
     def execute(self, sql: str) -> list[Any]:
-        """Run statements; each is whole or not at all, and the first wrong one stops the script."""
-        return [self._run(parsed) for parsed in parse(sql_text(sql, "execute"))]
+        """Run statements: all of them, or none and an error says which is wrong."""
+        script = parse(sql_text(sql, "execute"))
+        if len(script) > 1:
+            self._rehearse(script)
+        return [self._run(parsed) for parsed in script]
+
+    def _rehearse(self, script: list[Parsed]) -> None:
+        """Bind and plan a whole script against what each statement would find, changing nothing."""
+        known = Catalog(dict(self.catalog.streams), dict(self.catalog.tables), dict(self.catalog.functions))
+        names, time_type = set(self._queries), self.engine.time_type
+        for parsed in script:
+            statement = bind(parsed, known)
+            try:
+                match statement:
+                    case CreateStream(stream):
+                        _fed_here("stream", stream.name, stream.format)
+                        time_type = one_clock(stream, time_type)
+                        known.streams[stream.name.lower()] = stream
+                    case CreateTable(table):
+                        _fed_here("table", table.name, table.format)
+                        known.tables[table.name.lower()] = table
+                    case CreateQuery(name, query):
+                        top(optimize(query.root))
+                        _new_name(name, names)
+                        names.add(name.lower())
+                    case Select(query) | Explain(query):
+                        top(optimize(query.root))
+                    case DropQuery(name) | AlterQuery(name=name):
+                        _known_name(name, names)
+                        if isinstance(statement, DropQuery):
+                            names.remove(name.lower())
+                    case DropStream(name):
+                        known.streams.pop(name.lower(), None)
+                    case DropTable(name):
+                        known.tables.pop(name.lower(), None)
+            except PenstockError as error:
+                raise parsed.placed(error) from error.__cause__
 
     def _run(self, parsed: Parsed) -> Any:
         statement = bind(parsed, self.catalog)
@@ -179,18 +219,10 @@ class Session:
     def _apply(self, statement: Statement, parsed: Parsed) -> Any:
         match statement:
             case CreateStream(stream):
-                if stream.format is not None:
-                    raise PlanError(
-                        f"stream {stream.name} is read by Spark (USING {stream.format}), and this session has none",
-                        hint="leave out USING and push rows, or connect with a SparkSession",
-                    )
+                _fed_here("stream", stream.name, stream.format)
                 self._add_stream(stream)
             case CreateTable(table):
-                if table.format is not None:
-                    raise PlanError(
-                        f"table {table.name} is read by Spark (USING {table.format}), and this session has none",
-                        hint="leave out USING and fill it with update_table",
-                    )
+                _fed_here("table", table.name, table.format)
                 self._add_table(table)
             case CreateQuery(name, query):
                 return self._register(name, query, keep=False)
@@ -232,9 +264,10 @@ class Session:
     def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
         """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed."""
         named, timed = quoted_name(name, "a stream"), quoted_name(time, "a time column")
-        declared = self._declare(
-            f"CREATE STREAM {named} ({column_clauses(name, source)}) WATERMARK {timed} DELAY OF {delay_clause(delay)}"
-        )
+        columns = column_clauses(name, source)
+        in_microseconds = f"{timed} TIMESTAMP".lower() in columns.lower()
+        late = delay_clause(delay, "TIMESTAMP" if in_microseconds else "BIGINT")
+        declared = self._declare(f"CREATE STREAM {named} ({columns}) WATERMARK {timed} DELAY OF {late}")
         assert isinstance(declared, CreateStream)
         self._add_stream(declared.stream)
 
@@ -308,8 +341,7 @@ class Session:
                 self._unnamed += 1
             name = f"q{self._unnamed}"
         name = checked_name(name, "a query")
-        if name.lower() in self._queries:
-            raise BindError(f"there is a query {name} already", hint="drop it first, or take another name")
+        _new_name(name, self._queries)
         root = top(optimize(bound.root))
         standing = self.engine.register(name, root, keep=flag(keep, "keep"))
         made = Query(self, standing, bound)
@@ -318,21 +350,14 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Remove a query."""
-        if checked_name(name, "a query").lower() not in self._queries:
-            raise BindError(
-                f"there is no query {name}", hint=f"queries are {', '.join(self._queries) or 'none'}"
-            )
+        _known_name(checked_name(name, "a query"), self._queries)
         self.engine.check_idle()
         del self._queries[name.lower()]
         self.engine.drop(name)
 
     def _alter(self, statement: AlterQuery, parsed: Parsed) -> None:
-        query = self._queries.get(statement.name.lower())
-        if query is None:
-            raise BindError(
-                f"there is no query {statement.name}",
-                hint=f"queries are {', '.join(self._queries) or 'none'}",
-            )
+        _known_name(statement.name, self._queries)
+        query = self._queries[statement.name.lower()]
         if statement.sets_ranks:
             statement = bind_alter(parsed, self.catalog, query.sql)
         query.alter(statement)
@@ -435,3 +460,22 @@ class Session:
 
 def _no_rows(schema: Schema) -> tuple[Column, ...]:
     return tuple(Column(np.empty(0, f.type.dtype)) for f in schema)
+
+
+def _new_name(name: str, queries: Collection[str]) -> None:
+    if name.lower() in queries:
+        raise BindError(f"there is a query {name} already", hint="drop it first, or take another name")
+
+
+def _known_name(name: str, queries: Collection[str]) -> None:
+    if name.lower() not in queries:
+        raise BindError(f"there is no query {name}", hint=f"queries are {', '.join(queries) or 'none'}")
+
+
+def _fed_here(what: str, name: str, format_: str | None) -> None:
+    """Formats are read by Spark; here rows are pushed."""
+    if format_ is not None:
+        raise PlanError(
+            f"{what} {name} is read by Spark (USING {format_}), and this session has none",
+            hint="leave out USING and push rows, or fill the table with update_table",
+        )
