@@ -372,21 +372,17 @@ def extreme(slots, signs, gid, ev_row, keys, valid, root, child, sibling, before
 
 
 @kernel
-def distinct_events(slots, signs, value, valid, copies, out):
+def distinct_events(values, signs, there, copies, out):
     """For aggregates over DISTINCT values: the event's sign if its value appears or vanishes, else 0."""
-    for i in range(slots.shape[0]):
-        s = slots[i]
+    for i in range(values.shape[0]):
+        v = values[i]
+        copies[v] += signs[i]
         out[i] = 0
-        if valid[s]:
-            c = value[s]
-            if signs[i] > 0:
-                copies[c] += 1
-                if copies[c] == 1:
-                    out[i] = 1
-            else:
-                copies[c] -= 1
-                if copies[c] == 0:
-                    out[i] = -1
+        if there[v]:
+            if signs[i] > 0 and copies[v] == 1:
+                out[i] = 1
+            elif signs[i] < 0 and copies[v] == 0:
+                out[i] = -1
 
 
 @kernel

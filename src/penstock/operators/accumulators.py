@@ -263,41 +263,50 @@ class Extreme:
 
 
 class Distinct:
-    """Any aggregate over DISTINCT values: only events at which a value appears in or vanishes from its group."""
+    """Any aggregate over DISTINCT values: the inner one sees values appear in and vanish from their groups."""
 
     def __init__(self, site: Site, name: str, inner: Accumulator, type_: Type) -> None:
         self._inner = inner
         self._types = [Type.INT, type_]
-        self._values = Registry(site.arena, f"{name}.value", words.width(self._types))
-        self._copies = Slab(site.arena, f"{name}.copies", copies=(np.int64, 0))
+        self._known = Registry(site.arena, f"{name}.value", words.width(self._types))
+        self._values = Slab(
+            site.arena, f"{name}.copies",
+            copies=(np.int64, 0), gid=(np.int32, 0), value=(type_.dtype, 0), there=(np.bool_, True),
+        )  # fmt: skip
         self._slots = Slab(site.arena, f"{name}.slot", value=(np.int32, 0))
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         self._slots.fit(step.capacity)
-        mask = np.ones(step.capacity, np.bool_) if valid is None else valid
-        started = step.started[mask[step.started]]
-        gid, argument = Column(step.gid[started]), Column(values[started])
-        ids = self._values.ids(words.rows([gid, argument], self._types, len(started)))
-        self._copies.fit(self._values.capacity)
+        started = step.started
+        gid = Column(step.gid[started])
+        argument = Column(values[started], None if valid is None else valid[started])
+        ids = self._known.ids(words.rows([gid, argument], self._types, len(started)))
+        self._values.fit(self._known.capacity)
+        known = self._values
+        known["gid"][ids] = gid.values
+        known["value"][ids] = argument.values
+        known["there"][ids] = True if argument.valid is None else argument.valid
         self._slots["value"][started] = ids
+        which = self._slots["value"][step.slots]
         signs = np.empty(len(step.signs), np.int8)
-        kernels.distinct_events(
-            step.slots, step.signs, self._slots["value"], mask, self._copies["copies"], signs
+        kernels.distinct_events(which, step.signs, known["there"], known["copies"], signs)
+        out = self._inner.step(
+            Step(
+                which,
+                signs,
+                ids,
+                known["gid"],
+                step.row,
+                step.size,
+                step.was_size,
+                known.capacity,
+                step.groups,
+            ),
+            known["value"],
+            known["there"],
         )
-        seen = np.unique(self._slots["value"][step.slots[mask[step.slots]]])
-        inner = Step(
-            step.slots,
-            signs,
-            step.started,
-            step.gid,
-            step.row,
-            step.size,
-            step.was_size,
-            step.capacity,
-            step.groups,
-        )
-        out = self._inner.step(inner, values, mask)
-        self._values.release(seen[self._copies["copies"][seen] == 0])
+        seen = np.unique(which)
+        self._known.release(seen[known["copies"][seen] == 0])
         return out
 
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
