@@ -211,6 +211,29 @@ def down_is_on(s, down, on):
 
 
 @kernel
+def pair_up(sign, s, g, t, exp, last, up, down, mate, o_exp, o_last, o_up, o_down, o_mate, out, n):
+    """A copy of one side comes (without a mate yet) or goes (and leaves its mate alone); returns outputs."""
+    if sign > 0:
+        mate[s] = -1
+        hang(s, g, exp, last, up, down)
+        return n
+    if mate[s] < 0:
+        unhang(s, g, last, up, down)
+        return n
+    o = mate[s]
+    o_mate[o] = -1
+    hang(o, g, o_exp, o_last, o_up, o_down)
+    end = min(exp[s], o_exp[o])
+    if end > t:
+        out[n, 0] = t
+        out[n, 1] = end
+        out[n, 2] = g
+        out[n, 3] = -1
+        n += 1
+    return n
+
+
+@kernel
 def intersect_all(
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, l_mate,
@@ -227,38 +250,44 @@ def intersect_all(
         s = slots[i]
         if sides[i] == 0:
             g = l_gid[s]
-            if signs[i] > 0:
-                l_mate[s] = -1
-                hang(s, g, l_exp, l_last, l_up, l_down)
-            elif l_mate[s] < 0:
-                unhang(s, g, l_last, l_up, l_down)
-            else:
-                o = l_mate[s]
-                r_mate[o] = -1
-                hang(o, g, r_exp, r_last, r_up, r_down)
-                if min(l_exp[s], r_exp[o]) > t:
-                    out[n, 0] = t
-                    out[n, 1] = min(l_exp[s], r_exp[o])
-                    out[n, 2] = g
-                    out[n, 3] = -1
-                    n += 1
+            n = pair_up(
+                signs[i],
+                s,
+                g,
+                t,
+                l_exp,
+                l_last,
+                l_up,
+                l_down,
+                l_mate,
+                r_exp,
+                r_last,
+                r_up,
+                r_down,
+                r_mate,
+                out,
+                n,
+            )
         else:
             g = r_gid[s]
-            if signs[i] > 0:
-                r_mate[s] = -1
-                hang(s, g, r_exp, r_last, r_up, r_down)
-            elif r_mate[s] < 0:
-                unhang(s, g, r_last, r_up, r_down)
-            else:
-                o = r_mate[s]
-                l_mate[o] = -1
-                hang(o, g, l_exp, l_last, l_up, l_down)
-                if min(r_exp[s], l_exp[o]) > t:
-                    out[n, 0] = t
-                    out[n, 1] = min(r_exp[s], l_exp[o])
-                    out[n, 2] = g
-                    out[n, 3] = -1
-                    n += 1
+            n = pair_up(
+                signs[i],
+                s,
+                g,
+                t,
+                r_exp,
+                r_last,
+                r_up,
+                r_down,
+                r_mate,
+                l_exp,
+                l_last,
+                l_up,
+                l_down,
+                l_mate,
+                out,
+                n,
+            )
         if stamp[g] != t:
             stamp[g] = t
             touched[m] = g

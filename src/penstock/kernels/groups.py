@@ -13,12 +13,33 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import heap
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inline, kernel
 
 SIZE, OLDEST, NEWEST, ROOT, TIME, ROW, SHOWN = 0, 1, 2, 3, 4, 5, 6
 BLANK = np.array([0, -1, -1, -1, 0, -1, np.iinfo(np.int64).min], np.int64)
 """State of a group without members: its size, first and last member, heap, last output row and its instant,
 and the exp of the row that is shown."""
+
+
+@inline
+def open_row(g, t, sign, state, out_time, out_was, out_gid, out_was_size, n):
+    """Count an event; its output row, begun if the group has none at this instant. Returns (row, rows, size).
+
+    `was` is what the group showed, and held, before the row's instant.
+    """
+    size = state[g, SIZE] + sign
+    state[g, SIZE] = size
+    r = state[g, ROW]
+    if r < 0 or state[g, TIME] != t:
+        r = n
+        n += 1
+        out_time[r] = t
+        out_was[r] = state[g, SHOWN]
+        out_gid[r] = g
+        out_was_size[r] = size - sign
+        state[g, ROW] = r
+        state[g, TIME] = t
+    return r, n, size
 
 
 @kernel
@@ -28,29 +49,15 @@ def rows_fifo(
 ):  # fmt: skip
     """Output rows when members end in the order they came: the next expiry is the oldest member's.
 
-    A group without members shows nothing (`absent` = NEVER) or a row for ever (`absent` = FOREVER). `was`
-    is what the group showed, and held, before the row's instant.
+    A group without members shows nothing (`absent` = NEVER) or a row for ever (`absent` = FOREVER).
     """
     n = 0
     for i in range(times.shape[0]):
         s = slots[i]
         g = gid[s]
-        t = times[i]
-        sign = signs[i]
-        size = state[g, SIZE] + sign
-        state[g, SIZE] = size
-        r = state[g, ROW]
-        if r < 0 or state[g, TIME] != t:
-            r = n
-            n += 1
-            out_time[r] = t
-            out_was[r] = state[g, SHOWN]
-            out_gid[r] = g
-            out_was_size[r] = size - sign
-            state[g, ROW] = r
-            state[g, TIME] = t
+        r, n, size = open_row(g, times[i], signs[i], state, out_time, out_was, out_gid, out_was_size, n)
         ev_row[i] = r
-        if sign > 0:
+        if signs[i] > 0:
             if size == 1:
                 state[g, OLDEST] = s
             else:
@@ -58,10 +65,9 @@ def rows_fifo(
             state[g, NEWEST] = s
         else:
             state[g, OLDEST] = later[s]
-        ends = exp[state[g, OLDEST]] if size > 0 else forever
-        out_exp[r] = ends
         out_size[r] = size
-        state[g, SHOWN] = ends if size > 0 else absent
+        out_exp[r] = exp[state[g, OLDEST]] if size > 0 else forever
+        state[g, SHOWN] = out_exp[r] if size > 0 else absent
     for r in range(n):
         state[out_gid[r], ROW] = -1
     return n
@@ -77,29 +83,15 @@ def rows_any(
     for i in range(times.shape[0]):
         s = slots[i]
         g = gid[s]
-        t = times[i]
-        sign = signs[i]
-        size = state[g, SIZE] + sign
-        state[g, SIZE] = size
-        r = state[g, ROW]
-        if r < 0 or state[g, TIME] != t:
-            r = n
-            n += 1
-            out_time[r] = t
-            out_was[r] = state[g, SHOWN]
-            out_gid[r] = g
-            out_was_size[r] = size - sign
-            state[g, ROW] = r
-            state[g, TIME] = t
+        r, n, size = open_row(g, times[i], signs[i], state, out_time, out_was, out_gid, out_was_size, n)
         ev_row[i] = r
-        if sign > 0:
+        if signs[i] > 0:
             state[g, ROOT] = heap.insert(state[g, ROOT], s, exp, child, sibling, before)
         else:
             state[g, ROOT] = heap.delete(state[g, ROOT], s, exp, child, sibling, before)
-        ends = exp[state[g, ROOT]] if size > 0 else forever
-        out_exp[r] = ends
         out_size[r] = size
-        state[g, SHOWN] = ends if size > 0 else absent
+        out_exp[r] = exp[state[g, ROOT]] if size > 0 else forever
+        state[g, SHOWN] = out_exp[r] if size > 0 else absent
     for r in range(n):
         state[out_gid[r], ROW] = -1
     return n
@@ -269,9 +261,9 @@ def is_spoiled(sums, members, squared):
 
 @kernel
 def sum_doubles(
-    slots, signs, gid, ev_row, values, squared, total, odd, after, before, was, out, was_odd, out_odd
+    slots, signs, gid, ev_row, values, valid, squared, total, odd, after, before, was, out, was_odd, out_odd
 ):
-    """Running sums of doubles and, if `squared`, of squared deviations; a NULL argument holds 0.
+    """Running sums of doubles that are not NULL and, if `squared`, of squared deviations.
 
     NaN, +inf and -inf are counted apart in `odd` so that they can leave again; out_odd says what they make of
     the sum: 0 nothing, 1 +inf, 2 -inf, 3 NaN. Members hang in a list (`after`, `before`), from which spoiled sums
@@ -289,7 +281,7 @@ def sum_doubles(
             seen += 1
         v = values[s]
         sign = signs[i]
-        if sign != 0:
+        if sign != 0 and valid[s]:
             odd[g, MEMBERS] += sign
             if sign > 0:
                 first = odd[g, FIRST]

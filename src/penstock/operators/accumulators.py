@@ -129,7 +129,7 @@ class Sums:
         self._counts = self._count.counts(step, valid)
         self._groups.fit(step.groups)
         if self._float:
-            self._sums = self._run_doubles(step, values)
+            self._sums = self._run_doubles(step, values, valid)
             return
         shape = step.rows if self._kind == "small" else (step.rows, 2)
         was, out = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -140,14 +140,17 @@ class Sums:
             kernels.sum_ints(*events)
         self._sums = (out, was, _NO_ODD, _NO_ODD)
 
-    def _run_doubles(self, step: Step, values: Array) -> tuple[Array, Array, Array, Array]:
+    def _run_doubles(
+        self, step: Step, values: Array, valid: Mask | None
+    ) -> tuple[Array, Array, Array, Array]:
         self._links.fit(step.capacity)
+        there = np.ones(step.capacity, np.bool_) if valid is None else valid
         groups, links = self._groups, self._links
         width = len(kernels.FRESH)
         was, out = np.empty((step.rows, width), np.float64), np.empty((step.rows, width), np.float64)
         was_odd, out_odd = np.empty(step.rows, np.int8), np.empty(step.rows, np.int8)
         kernels.sum_doubles(
-            step.slots, step.signs, step.gid, step.row, values, self._kind == "squares", groups["total"],
+            step.slots, step.signs, step.gid, step.row, values, there, self._kind == "squares", groups["total"],
             groups["odd"], links["after"], links["before"], was, out, was_odd, out_odd,
         )  # fmt: skip
         return out, was, out_odd, was_odd
