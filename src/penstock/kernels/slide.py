@@ -39,6 +39,8 @@ def close(
                 if out_now[r, k] != out_before[r, k]:
                     news = True
             for m in range(means.shape[0]):
+                if news:
+                    break
                 a, b = means[m, 0], means[m, 1]
                 if (out_now[r, b] > 0) != (out_before[r, b] > 0):
                     news = True

@@ -122,10 +122,12 @@ class SetOperation:
         time = out[:, 0].copy()
         sign = out[:, 3].astype(np.int8) if self._mode == kernels.EXCEPT else None
         order = in_order(time, sign)
-        if order is not None:
-            out, time = out[order], time[order]
-            sign = None if sign is None else sign[order]
-        return Batch(time, out[:, 1].copy(), self._frame.at(out[:, 2].copy()), sign)
+        if order is None:
+            return Batch(time, out[:, 1].copy(), self._frame.at(out[:, 2].copy()), sign)
+        columns = self._frame.at(out[:, 2].take(order))
+        return Batch(
+            time.take(order), out[:, 1].take(order), columns, None if sign is None else sign.take(order)
+        )
 
 
 def _latest(exps: Ints, now: int) -> int:
