@@ -2,7 +2,6 @@
 
 For what `fifo_join` cannot: inputs that end in any order or take rows back, tables, any predicate.
 
-
 Paper      Madden et al. 2002 (SteMs); Viglas et al. 2003 (M-Join); lifetimes: Golab & Özsu 2005, §2.2.
 Invariant  a result lives in [max ts, min end) of its parts; it is made once, by its last arrival in
            (ts, alias) order, and taken back once, by the first of its parts to end early.
@@ -13,7 +12,7 @@ Cost       O(arrivals × partners met). A walk visits next the input that met fe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +25,9 @@ from penstock.operators.contract import ABSENT, Site, empty, in_order, together
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
 from penstock.state.linked import LinkedRoster, started_and_retracted
+
+MOST_PAIRS = 1 << 21
+"""Candidate pairs held at once where a predicate must be tested on every pair."""
 
 
 @dataclass(slots=True)
@@ -126,11 +128,11 @@ class MultiwayJoin:
         for i, one in enumerate(self._inputs):
             if one.lookup:
                 continue
-            if len(started[i]):
-                walk = Walk(one.stem.ts[started[i]], {i: started[i]})
+            for new in self._pieces(i, started[i]):
+                walk = Walk(one.stem.ts[new], {i: new})
                 outputs.extend(self._results(self._walk(i, walk, back=False), now))
-            if len(retracted[i]):
-                walk = Walk(one.stem.end[retracted[i]], {i: retracted[i]})
+            for gone in self._pieces(i, retracted[i]):
+                walk = Walk(one.stem.end[gone], {i: gone})
                 outputs.append(self._taken_back(self._walk(i, walk, back=True)))
         out = together(outputs) if outputs else empty(self._width)
         if len(out):
@@ -140,6 +142,16 @@ class MultiwayJoin:
             if not (one.lookup and self._strict):
                 one.stem.finish()
         return out
+
+    def _pieces(self, i: int, rows: Array) -> Iterator[Array]:
+        """Rows that start walks, in pieces whose pairs with inputs that no equality reaches fit in memory."""
+        pairs = 1
+        for j, one in enumerate(self._inputs):
+            if j != i and not any(j in (e.left, e.right) for e in self._equalities):
+                pairs *= max(1, len(one.stem))
+        size = max(1, MOST_PAIRS // pairs)
+        for begin in range(0, len(rows), size):
+            yield rows[begin : begin + size]
 
     def _enter(self, one: Input, batch: Batch, now: int) -> tuple[Array, Array]:
         """Put a batch into its SteM; returns slots that started and slots that ended early."""
