@@ -123,6 +123,27 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
     return keys.shape[0], n
 
 
+@kernel
+def in_turn(times, bounds, firsts, out_ts, out_side, out_slot):
+    """Merge the sides' rows (one after the other in `times`, each in time order) by (time, side).
+
+    bounds[i] : bounds[i + 1] are side i's rows, whose slots count from firsts[i].
+    """
+    sides = firsts.shape[0]
+    at = bounds[:-1].copy()
+    for n in range(times.shape[0]):
+        best = -1
+        least = np.int64(0)
+        for i in range(sides):
+            if at[i] < bounds[i + 1] and (best < 0 or times[at[i]] < least):
+                best = i
+                least = times[at[i]]
+        out_ts[n] = least
+        out_side[n] = best
+        out_slot[n] = firsts[best] + at[best] - bounds[best]
+        at[best] += 1
+
+
 TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_MASK, GIVER, G_BASE, G_WIDTH, G_FIELD = range(11)
 HOP = 11
 

@@ -17,7 +17,6 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.schema import Schema
 from penstock.kernels import chains
-from penstock.kernels.events import time_order
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty
 from penstock.plan.expressions import Expression, columns
@@ -135,20 +134,16 @@ class FifoJoin:
     def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Array]]) -> Batch:
         stems = self._stems
         stems.reserve([len(b) for b in batches])
-        times, sides, slots = [], [], []
-        for i, (batch, key, stored, maker) in enumerate(
-            zip(batches, keys, self._stored, self._keys, strict=True)
-        ):
+        firsts = np.zeros(len(batches), np.int64)
+        bounds = np.cumsum([0, *(len(b) for b in batches)])
+        for i, batch in enumerate(batches):
             if len(batch):
-                payload = tuple(batch.columns[k] for k in stored) + maker.held(batch)
-                first = stems.admit(i, batch, payload, key)
-                times.append(batch.ts)
-                sides.append(np.full(len(batch), i, np.int8))
-                slots.append(np.arange(first, first + len(batch), dtype=np.int32))
-        ts, side, slot = np.concatenate(times), np.concatenate(sides), np.concatenate(slots)
-        order = time_order(ts)
-        if order is not None:
-            ts, side, slot = ts[order], side[order], slot[order]
+                held = self._keys[i].held(batch)
+                payload = (*(batch.columns[k] for k in self._stored[i]), *held)
+                firsts[i] = stems.admit(i, batch, payload, keys[i])
+        n = int(bounds[-1])
+        ts, side, slot = np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
+        chains.in_turn(np.concatenate([b.ts for b in batches]), bounds, firsts, ts, side, slot)
         return self._tested(self._walked(ts, side, slot))
 
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:

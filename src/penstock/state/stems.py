@@ -60,8 +60,9 @@ class Stems:
             if used + n <= room[i]:
                 continue
             live = used - tail
-            if live + n > 0.75 * room[i]:
-                room[i] = max(64, int(1.4 * (live + n)))
+            if live + n > 0.55 * room[i]:
+                # Twice what is needed now: live rows slide every other step, not every step.
+                room[i] = max(64, 2 * (live + n))
             if tail:
                 self._slide(i, tail, used)
         if (room != self.edges[:, ROOM]).any():
