@@ -256,7 +256,8 @@ class Extreme:
             keys: Array = self._strings.order().take(values, mode="clip").astype(np.int64)
         elif self._type.is_float:
             # NaN is greater than every number: map doubles to integers in that order.
-            doubles = values.astype(np.float64) + 0.0
+            with np.errstate(invalid="ignore"):  # slots without a live row may hold signalling NaNs
+                doubles = values.astype(np.float64) + 0.0
             bits = doubles.view(np.int64)
             keys = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
             keys = np.where(np.isnan(doubles), np.iinfo(np.int64).max - 1, keys)
