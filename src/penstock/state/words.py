@@ -25,7 +25,8 @@ def plain(column: Column, type_: Type) -> Ints:
     """One word a row; what a NULL gives is unspecified."""
     values = column.values
     if type_.is_float:
-        doubles = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+        with np.errstate(invalid="ignore"):  # under NULL anything may stand
+            doubles = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
         words = doubles.view(np.int64)
         nan = np.isnan(doubles)
         if nan.any():
