@@ -185,14 +185,31 @@ def test_vectorized_function_takes_arrow() -> None:
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (udf("f", lambda x: 1 // x, L), r"function f failed on \(0\): ZeroDivisionError"),
-        (udf("f", lambda x: "a", L), r"function f returns BIGINT, but on \(2\): 'a' \(str\)"),
-        (udf("f", lambda x: 0.5, L), r"0.5 \(float\) does not fit BIGINT; return an int or None"),
+        (
+            udf("f", lambda x: 1 // x, L),
+            r"function f failed on \(0\): ZeroDivisionError: .* \(row 1 in a batch of 2\)",
+        ),
+        (
+            udf("f", lambda x: "a", L),
+            r"function f returns BIGINT, but on \(2\): 'a' \(str\) .* \(row 0 in a batch of 2\)",
+        ),
+        (
+            udf("f", lambda x: 0.5, L),
+            r"0.5 \(float\) does not fit BIGINT \(row 0 in .*\); return an int or None",
+        ),
         (
             udf("f", lambda a: 1 / 0, L, True),
-            r"function f failed on a batch of 2 rows that begins with \(2\)",
+            r"function f failed on a batch of 2 rows that begins with \(2\), and on \(2\) alone: Zero.* \(row 0 in",
         ),
-        (udf("f", lambda a: a.slice(1), L, True), r"it returned 1 values for 2 rows"),
+        (
+            udf("f", lambda a: pa.array([1 // x for x in a.to_pylist()]), L, True),
+            r"a batch of 2 rows that begins with \(2\), and on \(0\) alone: Zero.* \(row 1 in a batch of 2\)",
+        ),
+        (
+            udf("f", lambda a: a if len(a) == 1 else 1 / 0, L, True),
+            r"a batch of 2 rows that begins with \(2\): ZeroDivisionError: .* \(a batch of 2 rows\)",
+        ),
+        (udf("f", lambda a: a.slice(1), L, True), r"it returned 1 values for 2 rows \(a batch of 2 rows\)"),
         (udf("f", lambda a: 5, L, True), r"it returned a int, not an Arrow or NumPy array"),
         (udf("f", lambda a: a.cast(pa.string()), L, True), r"Arrow type string does not fit BIGINT"),
     ],
@@ -215,6 +232,24 @@ def test_guards_keep_rows_from_python_functions() -> None:
     values = [from_python(x[1], L, pool)]
     mask = Evaluator(pool, {"f": f}).predicate(call("and", nonzero, test))(values, 4)
     assert mask.tolist() == [T, F, F, F]
+
+
+def test_a_guarded_function_names_the_row_of_the_whole_batch() -> None:
+    f = udf("f", lambda x: 10 // x, L)
+    inner = Call("udf:f", (col(0, L),), L)
+    x: tuple[Type, list[object]] = (L, [5, None, 7, 0])
+    here = r"function f failed on \(0\): ZeroDivisionError: .* \(row 3 in a batch of 4\)"
+    odd = call("is_not_null", col(0, L))
+    for guarded in (
+        call("case", odd, inner, lit(-1, L)),
+        call("case", odd, call("case", call("<", col(0, L), lit(6, L)), inner, lit(0, L)), lit(-1, L)),
+        call("and", odd, call(">", inner, lit(0, L))),
+    ):
+        with pytest.raises(DataError, match=here):
+            run(guarded, x, f=f)
+    predicate = Evaluator(Strings(), {"f": f}).predicate(call("and", odd, call(">", inner, lit(0, L))))
+    with pytest.raises(DataError, match=here):
+        predicate([from_python(x[1], L, Strings())], 4)
 
 
 def test_remembered_strings_are_forgotten_when_swept() -> None:

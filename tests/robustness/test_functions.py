@@ -155,6 +155,70 @@ def test_a_vectorized_function_that_misbehaves_on_a_batch(wrong: str) -> None:
     run(kind, body, QUERIES["select"], vectorized=True)
 
 
+BIG = 6000
+"""Rows of a step that a join cuts into several."""
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("where", [*QUERIES, "sums", "theta", "anti residual"])
+def test_the_row_is_named_by_its_time(where: str, vectorized: bool) -> None:
+    text = {
+        "sums": "SELECT x, SUM(f(y) % 7) AS m FROM a [RANGE 5] GROUP BY x",
+        "theta": "SELECT a.x FROM a [RANGE 1], b [RANGE 1] WHERE a.x = b.x AND f(a.y) > f(b.y)",
+        "anti residual": "SELECT a.x FROM a [RANGE 1] LEFT ANTI JOIN b [RANGE 1] ON a.x = b.x AND f(a.y) > b.y",
+    }.get(where, QUERIES.get(where, ""))
+
+    def each(column: pa.Array) -> pa.Array:
+        return pa.array([on_poison(fails)(v) for v in column.to_pylist()], pa.int64())
+
+    s, _ = two_sessions()
+    s.create_function("f", each if vectorized else on_poison(fails), returns="BIGINT", vectorized=vectorized)
+    s.query(text)
+    rows = [{"ts": 20 + i, "x": i % 3, "y": POISON if i == BIG - 100 else 20 + i} for i in range(BIG)]
+    s.push("b", [{**row, "y": 20} for row in rows])
+    place = rf"\(row \d+ in a batch of \d+, ts {20 + BIG - 100}\)$"
+    with pytest.raises(penstock.DataError, match=rf"function f failed on .*\({POISON}.*{place}"):
+        s.push("a", rows)
+
+
+def test_a_row_is_named_by_its_timestamp_and_its_place_in_the_push() -> None:
+    s = penstock.connect()
+    s.execute("CREATE STREAM a (ts TIMESTAMP, x INT) WATERMARK ts DELAY OF INTERVAL 0 SECONDS")
+    s.create_function("f", lambda x: "seven" if x == 7 else x, returns="BIGINT")
+    s.query("SELECT f(x) AS v FROM a [RANGE 5 SECONDS]")
+    start = dt.datetime(2026, 1, 31, 12)
+    with pytest.raises(penstock.DataError) as caught:
+        s.push("a", [{"ts": start + dt.timedelta(milliseconds=i), "x": i} for i in range(10)])
+    assert str(caught.value) == (
+        "function f returns BIGINT, but on (7): 'seven' (str) does not fit BIGINT "
+        "(row 7 in a batch of 9, ts 2026-01-31 12:00:00.007000); return an int or None"
+    )
+
+
+def test_a_batch_that_fails_only_as_a_whole_is_named_by_its_first_time() -> None:
+    s = penstock.connect()
+    s.execute("CREATE STREAM a (ts BIGINT, x BIGINT) WATERMARK ts DELAY OF INTERVAL 0")
+    s.create_function("f", lambda a: a if len(a) < 3 else fails(), returns="BIGINT", vectorized=True)
+    s.query("SELECT f(x) AS v FROM a [RANGE 5]")
+    with pytest.raises(penstock.DataError) as caught:
+        s.push("a", [{"ts": ts, "x": 10 * ts} for ts in range(7, 12)])
+    assert str(caught.value) == (
+        "function f failed on a batch of 4 rows that begins with (70): ZeroDivisionError: by design "
+        "(a batch of 4 rows, from ts 7 on)"
+    )
+
+
+def test_a_row_of_a_table_from_the_beginning_has_no_time() -> None:
+    s = penstock.connect()
+    s.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+    s.create_table("n", [{"k": 1}, {"k": 0}])
+    s.create_function("f", lambda k: 1 // k, returns="BIGINT")
+    s.query("SELECT a.x FROM a [RANGE 5], n WHERE a.x = f(n.k)")
+    with pytest.raises(penstock.DataError) as caught:
+        s.push("a", [{"ts": 1, "x": 1}, {"ts": 2, "x": 1}])
+    assert str(caught.value).endswith("(row 1 in a batch of 2)")
+
+
 def test_a_function_cannot_use_the_session_that_calls_it() -> None:
     (s, twin) = two_sessions()
     for use in (

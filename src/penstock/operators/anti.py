@@ -139,7 +139,7 @@ class AntiJoinOperation:
             for side, slots, start in ((0, l_slots, 0), (1, r_slots, self._width)):
                 for k, column in zip(self._stored[side], self._sides[side].columns(slots), strict=False):
                     row[start + k] = column
-            passed = self._tester.test(test, row, len(l_slots))
+            passed = self._tester.test(test, row, times)
             l_slots, r_slots, times = l_slots[passed], r_slots[passed], times[passed]
         return l_slots, times
 

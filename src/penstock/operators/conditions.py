@@ -18,6 +18,7 @@ from penstock.data.types import Type
 from penstock.kernels.hashing import mix_rows
 from penstock.operators.contract import Site
 from penstock.operators.evaluate import Computed, Predicate
+from penstock.operators.expressions.parts import RowError
 from penstock.plan.expressions import Call, Expression, columns, shifted
 from penstock.state import words
 
@@ -107,7 +108,11 @@ class KeyMaker:
         n = len(batch)
         if n == 0:
             return batch, [_NO_KEYS] * len(self._indexes)
-        values = [run(batch.columns, n) for run in self._run]
+        try:
+            values = [run(batch.columns, n) for run in self._run]
+        except RowError as failed:
+            failed.note_time(batch.ts)
+            raise
         valid = _all_valid(values)
         plain = [words.plain(c, e.type) for c, e in zip(values, self._expressions, strict=True)]
         if valid is not None and not valid.all():
@@ -164,7 +169,12 @@ class Tester:
         self._site = site
         self._known: dict[Expression, Predicate] = {}
 
-    def test(self, predicate: Expression, columns: Sequence[Column], n: int) -> Mask:
+    def test(self, predicate: Expression, columns: Sequence[Column], ts: Ints) -> Mask:
+        """Which candidates pass; `ts`: when each would begin."""
         if predicate not in self._known:
             self._known[predicate] = self._site.evaluator.predicate(predicate)
-        return self._known[predicate](columns, n)
+        try:
+            return self._known[predicate](columns, len(ts))
+        except RowError as failed:
+            failed.note_time(ts)
+            raise

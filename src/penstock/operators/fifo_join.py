@@ -194,7 +194,7 @@ class FifoJoin:
         for test in self._tests:
             if not len(batch):
                 break
-            passed = self._tester.test(test, batch.columns, len(batch))
+            passed = self._tester.test(test, batch.columns, batch.ts)
             if not passed.all():
                 batch = batch.take(np.flatnonzero(passed))
         return batch

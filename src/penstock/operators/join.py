@@ -265,7 +265,7 @@ class MultiwayJoin:
             if not len(walk.times):
                 break
             read = frozenset(c.index for c in columns(predicate))
-            passed = self._tester.test(predicate, self._columns(walk, read), len(walk.times))
+            passed = self._tester.test(predicate, self._columns(walk, read), walk.times)
             if not passed.all():
                 walk = walk.take(np.flatnonzero(passed))
         return walk

@@ -6,10 +6,14 @@ update patterns of their inputs.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.data.batch import Batch
+from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
+from penstock.data.types import Type
+from penstock.errors import DataError
 from penstock.kernels import bags, sets
 from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
@@ -17,6 +21,7 @@ from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
 from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
+from penstock.operators.expressions.parts import RowError
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.select import Projection, Selection
@@ -60,6 +65,7 @@ class Pipeline:
     """('stream' | 'table', name in lower case), one per leaf."""
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
+    time_type: Type = Type.BIGINT
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -69,8 +75,28 @@ class Pipeline:
         made: list[Batch] = []
         for operator, inputs in self.stages:
             batches = [made[i] if i >= 0 else leaves[-1 - i] for i in inputs]
-            made.append(operator.step(batches, now))
+            made.append(self._stepped(operator, batches, now))
         return made[-1]
+
+    def _stepped(self, operator: Operator, batches: Sequence[Batch], now: int) -> Batch:
+        try:
+            return operator.step(batches, now)
+        except RowError as failed:
+            raise self._told(failed, batches) from failed.__cause__
+
+    def _told(self, failed: RowError, batches: Sequence[Batch]) -> DataError:
+        """The error with the time of its row, if the operator has said it or the row is one of its inputs'."""
+        for batch in batches:
+            if failed.ts is None and failed.columns is batch.columns:
+                failed.note_time(batch.ts)
+        if failed.ts is None or failed.ts in (
+            EARLIEST,
+            FIRST_MICROSECOND,
+        ):  # a table's rows from the beginning
+            return failed.told(None)
+        if self.time_type is not Type.TIMESTAMP:
+            return failed.told(str(failed.ts))
+        return failed.told(str(EPOCH + dt.timedelta(microseconds=failed.ts)))
 
     def current(self, now: int) -> Batch | None:
         """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
@@ -79,7 +105,7 @@ class Pipeline:
             if isinstance(operator, Grouping | SlidingSums):
                 batch = operator.current(now)
                 for above, _ in self.stages[at + 1 :]:
-                    batch = above.step([batch], now)
+                    batch = self._stepped(above, [batch], now)
                 return batch
             if not isinstance(operator, Projection):
                 return None
@@ -130,9 +156,13 @@ class _Builder:
             self._pipeline.sources.append(key)
         return -1 - self._pipeline.sources.index(key)
 
+    def _stream(self, scan: Scan) -> int:
+        self._pipeline.time_type = scan.stream.time_type
+        return self._source("stream", scan.stream.name)
+
     def scan(self, node: Scan, needed: Needed) -> int:
         """A stream without a window never ends its rows."""
-        return self._stage(UnboundedWindow(), self._source("stream", node.stream.name))
+        return self._stage(UnboundedWindow(), self._stream(node))
 
     def relation(self, node: Relation, needed: Needed) -> int:
         return self._source("table", node.table.name)
@@ -141,7 +171,7 @@ class _Builder:
         window = node.window
         partition = frozenset(window.partition) if isinstance(window, Rows) else frozenset[int]()
         if isinstance(node.input, Scan):
-            below = self._source("stream", node.input.stream.name)
+            below = self._stream(node.input)
         else:
             below = self.build(node.input, needed | partition)
         operator: Operator

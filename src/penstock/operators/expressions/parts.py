@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.data.batch import Array, Column, Mask
+from penstock.data.batch import Array, Column, Ints, Mask, Rows
 from penstock.data.types import Type
+from penstock.errors import DataError
 from penstock.plan.expressions import Call, Expression
 
 Pair = tuple[Array, Mask | None]
@@ -41,6 +42,37 @@ class Part:
 
 
 Builder = Callable[[Call, Sequence[Part]], Run]
+
+
+class RowError(DataError):
+    """A Python function failed on a row (counted from 0; None: on all rows together) of these columns.
+
+    Whoever knows more of the row says so as the error passes: `only` which row of all it is, operators its time.
+    """
+
+    def __init__(
+        self, what: str, columns: Sequence[Column], row: int | None, rows: int, *, hint: str | None = None
+    ) -> None:
+        self.place = f"a batch of {rows} rows" if row is None else f"row {row} in a batch of {rows}"
+        super().__init__(f"{what} ({self.place})", hint=hint)
+        self.what = what
+        self.columns = columns
+        self.row = row
+        self.ts: int | None = None
+
+    def among(self, columns: Sequence[Column], picked: Rows, rows: int) -> RowError:
+        """The same, where the columns were only the picked rows of these."""
+        row = None if self.row is None else int(picked[self.row])
+        return RowError(self.what, columns, row, rows, hint=self.hint)
+
+    def note_time(self, ts: Ints) -> None:
+        """Times of all rows: that of its row, or of the first, is kept."""
+        self.ts = int(ts[self.row or 0])
+
+    def told(self, time: str | None) -> DataError:
+        """What the user sees."""
+        since = "" if time is None else f", from ts {time} on" if self.row is None else f", ts {time}"
+        return DataError(f"{self.what} ({self.place}{since})", hint=self.hint)
 
 
 def both(left: Mask | None, right: Mask | None) -> Mask | None:
@@ -139,7 +171,10 @@ def raises(expression: Expression) -> bool:
 def only(run: Run, columns: Sequence[Column], rows: Mask) -> Pair:
     """The part on some rows only; the others are NULL."""
     picked = np.flatnonzero(rows)
-    values, valid = run([column.take(picked) for column in columns], len(picked))
+    try:
+        values, valid = run([column.take(picked) for column in columns], len(picked))
+    except RowError as failed:
+        raise failed.among(columns, picked, len(rows)) from failed.__cause__
     all_values = np.zeros(len(rows), values.dtype)
     all_valid = np.zeros(len(rows), np.bool_)
     all_values[picked] = values
