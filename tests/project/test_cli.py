@@ -108,6 +108,28 @@ def test_wrong_rows_are_one_and_name_the_line(script: Path, rows: str, first_lin
     assert done.stderr.splitlines()[0].startswith(first_line)
 
 
+def test_a_file_that_is_not_there_is_one_whichever_it_is(script: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "a.csv"
+    rows.write_text("ts,x\n1,7\n")
+    for name in ("nosuch.sql", "nosuch.csv", "nosuch.parquet", "nosuch.jsonl"):
+        missing = tmp_path / name
+        if missing.suffix == ".sql":
+            calls = [call(command, missing) for command in ("run", "dry-run", "explain")]
+        else:
+            calls = [call("run", script, "-i", f"a={rows}", "-i", f"b={missing}")]
+        for done in calls:
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr == f"error: {missing}: No such file or directory\n"
+
+
+def test_a_directory_is_not_a_file(script: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "rows.csv"
+    folder.mkdir()
+    for done in (call("run", folder), call("run", script, "-i", f"a={folder}")):
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"error: {folder}: Is a directory\n"
+
+
 def test_run_needs_a_query(tmp_path: Path) -> None:
     path = tmp_path / "empty.sql"
     path.write_text("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;")

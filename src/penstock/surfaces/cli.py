@@ -1,7 +1,7 @@
 """The command line. Commands live in `commands/`, one file each, imported when they are called.
 
-Exit status: 0 done, 1 the input is wrong or a claim does not hold, 2 bad usage. Errors go to standard error,
-one line first.
+Exit status: 0 done, 1 the input is wrong (also a file that is not there) or a claim does not hold, 2 bad usage.
+Errors go to standard error, one line first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ app = typer.Typer(
 _USAGE_ERROR = typer.BadParameter.__base__
 """Click's UsageError, wherever this version of typer keeps it."""
 
-Script = Annotated[
-    Path, typer.Argument(help="A file of SQL statements.", exists=True, dir_okay=False, readable=True)
-]
+Script = Annotated[Path, typer.Argument(help="A file of SQL statements.")]
 
 
 class ChangesFormat(StrEnum):

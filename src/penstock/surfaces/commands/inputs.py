@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -31,18 +33,25 @@ def parse_options(texts: list[str], streams: dict[str, Stream]) -> dict[str, Pat
             raise DataError(f"--input {text!r} names no stream", hint=f"streams of the script: {known}")
         if name in files:
             raise DataError(f"stream {name} has two inputs")
-        files[name] = Path(path)
+        files[name] = _readable(Path(path))
     return files
+
+
+def _readable(path: Path) -> Path:
+    """Found out before anything is read, so that no change is printed for nothing."""
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.suffix.lower() not in _READERS:
+        raise DataError(f"{path}: files end in .csv, .parquet or .jsonl")
+    return path
 
 
 def read_file(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
     """A file's rows; its kind is told by its ending."""
-    kind = path.suffix.lower()
-    reader = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl, ".ndjson": _jsonl}.get(kind)
-    if reader is None:
-        raise DataError(f"{path}: files end in .csv, .parquet or .jsonl")
     try:
-        yield from reader(stream, path)
+        yield from _READERS[path.suffix.lower()](stream, path)
     except pa.ArrowException as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
 
@@ -88,6 +97,9 @@ def _jsonl(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
                 rows = []
         if rows:
             yield to_batch(stream, rows, str(path))
+
+
+_READERS = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl, ".ndjson": _jsonl}
 
 
 def parse_line(line: bytes, where: str) -> dict[str, Any]:
