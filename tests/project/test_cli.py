@@ -86,6 +86,56 @@ def test_run_reads_parquet(script: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["x"] == 7
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "RETROACTIVE TABLE"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_run_fills_tables_from_files_before_the_first_row(tmp_path: Path, kind: str, ending: str) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    script = tmp_path / "queries.sql"
+    script.write_text(
+        f"CREATE {kind} Names (x INT, name STRING);"
+        "CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;"
+        "CREATE QUERY named AS SELECT a.ts, names.name FROM a [RANGE 10], names WHERE a.x = names.x;"
+    )
+    names = tmp_path / f"names.{ending}"
+    if ending == "parquet":
+        parquet.write_table(pa.table({"x": [7, 8], "name": ["seven", None]}), names)
+    else:
+        text = {"csv": "x,name\n7,seven\n8,\n", "jsonl": '{"x": 7, "name": "seven"}\n{"x": 8}\n'}
+        names.write_text(text[ending])
+    rows = '{"ts": -5, "x": 7}\n{"ts": 1, "x": 8}\n{"ts": 2, "x": 9}\n'
+    done = call("run", script, "-i", f"names={names}", stdin=rows)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"__query": "named", "__op": "+", "__ts": -5, "__exp": 5, "ts": -5, "name": "seven"},
+        {"__query": "named", "__op": "+", "__ts": 1, "__exp": 11, "ts": 1, "name": None},
+    ]
+
+
+def test_a_table_without_a_file_is_empty_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "queries.sql"
+    script.write_text(
+        "CREATE TABLE names (x INT, name STRING);"
+        "CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;"
+        "CREATE QUERY named AS SELECT a.x FROM a [RANGE 10], names WHERE a.x = names.x;"
+    )
+    done = call("run", script, stdin='{"ts": 1, "x": 8}\n')
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"x": 1, "nom": "un"}\n')
+    for option, first_line in {
+        f"names={wrong}": f"error: {wrong}: table names has no column nom",
+        f"nomes={wrong}": (
+            f"error: --input 'nomes={wrong}' names no stream or table; those of the script: a, names"
+        ),
+        f"names={tmp_path / 'no.csv'}": f"error: {tmp_path / 'no.csv'}: No such file or directory",
+    }.items():
+        done = call("run", script, "-i", option)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[0] == first_line
+
+
 def test_run_reads_several_streams_from_standard_input(script: Path) -> None:
     rows = '{"stream": "a", "ts": 1, "x": 7}\n{"stream": "b", "ts": 1, "x": 7}\n'
     done = call("run", script, stdin=rows)

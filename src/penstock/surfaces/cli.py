@@ -78,9 +78,9 @@ def run(
         typer.Option(
             "--input",
             "-i",
-            metavar="STREAM=FILE",
-            help="Rows of a stream: .csv (with a header), .parquet or .jsonl. "
-            "Streams without one come from standard input as JSON lines.",
+            metavar="NAME=FILE",
+            help="Rows of a stream or table: .csv (with a header), .parquet or .jsonl. "
+            "Streams without one come from standard input as JSON lines; tables are filled first.",
         ),
     ] = None,
     output: Annotated[

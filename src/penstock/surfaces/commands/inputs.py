@@ -1,4 +1,4 @@
-"""Rows for `penstock run`: files and standard input, as Arrow batches of a stream's declared columns."""
+"""Rows for `penstock run`: files and standard input, as Arrow batches of a stream's or table's declared columns."""
 
 from __future__ import annotations
 
@@ -13,26 +13,36 @@ import pyarrow as pa
 
 from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.plan.catalog import Stream
+from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.instants import parse_timestamp
 
 BATCH = 65_536
 """Rows read from a file at a time: streams that are read together advance together in steps of this."""
 
 
-def parse_options(texts: list[str], streams: dict[str, Stream]) -> dict[str, Path]:
-    """`stream=file` options by stream, checked."""
+Source = Stream | Table
+
+
+def _called(source: Source) -> str:
+    return f"{'stream' if isinstance(source, Stream) else 'table'} {source.name}"
+
+
+def parse_options(texts: list[str], catalog: Catalog) -> dict[str, Path]:
+    """`name=file` options by stream or table, checked."""
+    sources: dict[str, Source] = {**catalog.streams, **catalog.tables}
     files: dict[str, Path] = {}
     for text in texts:
         name, equals, path = text.partition("=")
         name = name.strip().lower()
         if not equals or not path:
-            raise DataError(f"--input {text!r} is not STREAM=FILE")
-        if name not in streams:
-            known = ", ".join(sorted(streams)) or "none"
-            raise DataError(f"--input {text!r} names no stream", hint=f"streams of the script: {known}")
+            raise DataError(f"--input {text!r} is not NAME=FILE")
+        if name not in sources:
+            known = ", ".join(sorted(sources)) or "none"
+            raise DataError(
+                f"--input {text!r} names no stream or table", hint=f"those of the script: {known}"
+            )
         if name in files:
-            raise DataError(f"stream {name} has two inputs")
+            raise DataError(f"{_called(sources[name])} has two inputs")
         files[name] = _readable(Path(path))
     return files
 
@@ -48,22 +58,22 @@ def _readable(path: Path) -> Path:
     return path
 
 
-def read_file(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
+def read_file(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
     """A file's rows; its kind is told by its ending."""
     try:
-        yield from _READERS[path.suffix.lower()](stream, path)
+        yield from _READERS[path.suffix.lower()](source, path)
     except pa.ArrowException as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
 
 
-def _schema(stream: Stream) -> pa.Schema:
-    return pa.schema([(f.name, f.type.arrow) for f in stream.schema])
+def _schema(source: Source) -> pa.Schema:
+    return pa.schema([(f.name, f.type.arrow) for f in source.schema])
 
 
-def _csv(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
+def _csv(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
     from pyarrow import csv
 
-    schema = _schema(stream)
+    schema = _schema(source)
     options = csv.ConvertOptions(
         column_types=schema,
         include_columns=schema.names,
@@ -74,29 +84,29 @@ def _csv(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-def _parquet(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
+def _parquet(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
     from pyarrow import parquet
 
-    schema = _schema(stream)
+    schema = _schema(source)
     with parquet.ParquetFile(path) as file:
         missing = [n for n in schema.names if n not in file.schema_arrow.names]
         if missing:
-            raise DataError(f"{path}: stream {stream.name} has a column {missing[0]} that the file has not")
+            raise DataError(f"{path}: {_called(source)} has a column {missing[0]} that the file has not")
         for batch in file.iter_batches(BATCH, columns=schema.names):
             yield batch.select(schema.names).cast(schema)
 
 
-def _jsonl(stream: Stream, path: Path) -> Iterator[pa.RecordBatch]:
+def _jsonl(source: Source, path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file:
         rows: list[dict[str, Any]] = []
         for number, line in enumerate(file, 1):
             if line.strip():
                 rows.append(parse_line(line, f"{path}, line {number}"))
             if len(rows) == BATCH:
-                yield to_batch(stream, rows, str(path))
+                yield to_batch(source, rows, str(path))
                 rows = []
         if rows:
-            yield to_batch(stream, rows, str(path))
+            yield to_batch(source, rows, str(path))
 
 
 _READERS = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl, ".ndjson": _jsonl}
@@ -113,14 +123,14 @@ def parse_line(line: bytes, where: str) -> dict[str, Any]:
     return row
 
 
-def to_batch(stream: Stream, rows: list[dict[str, Any]], where: str) -> pa.RecordBatch:
-    """Objects as a batch: a column that an object lacks is NULL, one that the stream lacks is an error."""
-    names = {f.name for f in stream.schema}
+def to_batch(source: Source, rows: list[dict[str, Any]], where: str) -> pa.RecordBatch:
+    """Objects as a batch: a column that an object lacks is NULL, one that was not declared is an error."""
+    names = {f.name for f in source.schema}
     for row in rows:
         if extra := row.keys() - names:
-            raise DataError(f"{where}: stream {stream.name} has no column {min(extra)}")
+            raise DataError(f"{where}: {_called(source)} has no column {min(extra)}")
     columns = []
-    for field in stream.schema:
+    for field in source.schema:
         values = [row.get(field.name) for row in rows]
         if field.type is Type.TIMESTAMP:
             values = [_instant(v, where) for v in values]
@@ -128,7 +138,7 @@ def to_batch(stream: Stream, rows: list[dict[str, Any]], where: str) -> pa.Recor
             columns.append(pa.array(values, field.type.arrow))
         except (pa.ArrowException, OverflowError, TypeError) as error:
             raise DataError(f"{where}: column {field}: {str(error).splitlines()[0]}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=_schema(stream))
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(source))
 
 
 def _instant(value: Any, where: str) -> Any:
@@ -140,9 +150,14 @@ def _instant(value: Any, where: str) -> Any:
     return found
 
 
+def read_whole(table: Table, path: Path) -> pa.Table:
+    """All rows of a table's file."""
+    return pa.Table.from_batches(read_file(table, path), _schema(table))
+
+
 def together(streams: dict[str, Stream], files: dict[str, Path]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The files' batches, always next from the stream that is furthest behind in event time."""
-    sources = {name: read_file(streams[name], path) for name, path in files.items()}
+    sources = {name: read_file(streams[name], path) for name, path in files.items() if name in streams}
     reached: dict[str, int] = dict.fromkeys(sources, -(2**63))
     while reached:
         name = min(reached, key=lambda n: reached[n])

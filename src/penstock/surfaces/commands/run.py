@@ -16,7 +16,7 @@ from penstock.surfaces.commands.plans import pointing_into, read_text
 
 
 def run(script: Path, options: list[str], output: str | None) -> None:
-    """Feed the streams to their end, then process what is pending up to the last instant seen."""
+    """Fill the tables, feed the streams to their end, then process what is pending up to the last instant seen."""
     import penstock
 
     text, session = read_text(script), penstock.connect()
@@ -25,7 +25,10 @@ def run(script: Path, options: list[str], output: str | None) -> None:
     if not session.queries:
         raise PlanError(f"{script} has no CREATE QUERY: nothing to run")
     streams = session.catalog.streams
-    files = inputs.parse_options(options, streams)
+    files = inputs.parse_options(options, session.catalog)
+    for name, table in session.catalog.tables.items():
+        if name in files:
+            session.update_table(name, insert=inputs.read_whole(table, files[name]))
     rest = [name for name in streams if name not in files]
     show = _Table() if (output or _default()) == "table" else _Lines()
     latest: int | None = None
