@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.hashing import mix
+from penstock.kernels.hashing import mix, spread
 from penstock.kernels.jit import kernel
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
-OWNER, FIELD, HEADS, MASK = 0, 1, 2, 3
+OWNER, FIELD, HEADS, SHIFT = 0, 1, 2, 3
 
 
 @kernel
@@ -20,7 +20,7 @@ def link(rows, head, edge, index, first, last):
     """Add slots [first, last) of an edge to one of its indexes."""
     for s in range(first, last):
         p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
-        b = index[HEADS] + np.int64(mix(rows[p]) & np.uint64(index[MASK]))
+        b = index[HEADS] + np.int64(spread(rows[p], index[SHIFT]))
         rows[p + 1] = head[b]
         head[b] = s
 
@@ -124,13 +124,12 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
 
 
 @kernel
-def in_turn(times, bounds, firsts, out_ts, out_side, out_slot):
+def in_turn(times, bounds, at, firsts, out_ts, out_side, out_slot):
     """Merge the sides' rows (one after the other in `times`, each in time order) by (time, side).
 
-    bounds[i] : bounds[i + 1] are side i's rows, whose slots count from firsts[i].
+    bounds[i] : bounds[i + 1] are side i's rows, whose slots count from firsts[i]; at[i] begins at bounds[i].
     """
     sides = firsts.shape[0]
-    at = bounds[:-1].copy()
     for n in range(times.shape[0]):
         best = -1
         least = np.int64(0)
@@ -144,7 +143,7 @@ def in_turn(times, bounds, firsts, out_ts, out_side, out_slot):
         at[best] += 1
 
 
-TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_MASK, GIVER, G_BASE, G_WIDTH, G_FIELD = range(11)
+TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, GIVER, G_BASE, G_WIDTH, G_FIELD = range(11)
 HOP = 11
 
 
@@ -154,29 +153,31 @@ def hops(edges, indexes, order):
     target, index, giver, key = np.moveaxis(order, 2, 0)
     parts = (
         target, edges[target, BASE], edges[target, WIDTH], edges[target, TAIL], indexes[index, FIELD],
-        indexes[index, HEADS], indexes[index, MASK], giver, edges[giver, BASE], edges[giver, WIDTH], indexes[key, FIELD],
+        indexes[index, HEADS], indexes[index, SHIFT], giver, edges[giver, BASE], edges[giver, WIDTH], indexes[key, FIELD],
     )  # fmt: skip
     return np.stack(parts, axis=2).reshape(-1)
 
 
 @kernel
 def walk(
-    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, stats, out_ts, out_exp, out_slot
+    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, work, stats,
+    out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
     For three or more edges. Rows come in (time, side) order, so every result is made once, by its last arrival, in
     time order. `plan`
-    comes from `hops`; stats[i, h] counts (probes, partners met). Stops before a row whose results do not fit;
+    comes from `hops`; `work` is four scratch arrays, one entry an edge. stats[i, h] counts
+    (probes, partners met). Stops before a row whose results do not fit;
     returns (rows done, results).
     """
     n = 0
     room = out_ts.shape[0]
     hops = edges.shape[0] - 1
-    at = np.empty(hops + 1, np.int64)  # by edge: the row of the partial result
-    cursor = np.empty(hops, np.int64)  # by hop: the next candidate
-    wanted = np.empty(hops, np.int64)  # by hop: the key sought
-    ends = np.empty(hops, np.int64)  # by hop: when the partial result before it ends
+    at = work[0]  # by edge: the row of the partial result
+    cursor = work[1]  # by hop: the next candidate
+    wanted = work[2]  # by hop: the key sought
+    ends = work[3]  # by hop: when the partial result before it ends
     for e in range(begin, times.shape[0]):
         i = np.int64(sides[e])
         t = times[e]
@@ -196,7 +197,7 @@ def walk(
             field = plan[q + T_FIELD]
             if down:
                 k = rows[plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD]]
-                s = np.int64(head[plan[q + T_HEADS] + np.int64(mix(k) & np.uint64(plan[q + T_MASK]))])
+                s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
                 stats[i, h, 0] += 1
                 wanted[h] = k
             else:
@@ -208,7 +209,7 @@ def walk(
                 giver, last = plan[z + GIVER], plan[z + TARGET]
                 g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
                 l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
-                l_field, l_heads, l_mask = plan[z + T_FIELD], plan[z + T_HEADS], np.uint64(plan[z + T_MASK])
+                l_field, l_heads, l_shift = plan[z + T_FIELD], plan[z + T_HEADS], plan[z + T_SHIFT]
                 met = 0
                 first = n
                 while s >= tail:
@@ -220,7 +221,7 @@ def walk(
                         at[target] = s
                         end = min(ends[h], rows[p])
                         k2 = rows[g_base + at[giver] * g_width + g_field]
-                        s2 = np.int64(head[l_heads + np.int64(mix(k2) & l_mask)])
+                        s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
                         while s2 >= l_tail:
                             p2 = l_base + s2 * l_width
                             x = rows[p2]
@@ -264,7 +265,7 @@ def walk(
             down = True
         for index in range(first_index[i], first_index[i + 1]):
             p = own + indexes[index, FIELD]
-            b = indexes[index, HEADS] + np.int64(mix(rows[p]) & np.uint64(indexes[index, MASK]))
+            b = indexes[index, HEADS] + np.int64(spread(rows[p], indexes[index, SHIFT]))
             rows[p + 1] = head[b]
             head[b] = slot
     return times.shape[0], n
@@ -275,17 +276,17 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
     n = 0
     room = out_ts.shape[0]
-    l_base, l_tail, l_heads, l_mask = (
+    l_base, l_tail, l_heads, l_shift = (
         edges[0, BASE],
         edges[0, TAIL],
         indexes[0, HEADS],
-        np.uint64(indexes[0, MASK]),
+        indexes[0, SHIFT],
     )
-    r_base, r_tail, r_heads, r_mask = (
+    r_base, r_tail, r_heads, r_shift = (
         edges[1, BASE],
         edges[1, TAIL],
         indexes[1, HEADS],
-        np.uint64(indexes[1, MASK]),
+        indexes[1, SHIFT],
     )
     out_l, out_r = out_slot[0], out_slot[1]
     for e in range(begin, times.shape[0]):
@@ -295,8 +296,7 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
         if sides[e] == 0:
             own = l_base + 3 * slot
             end, k = rows[own], rows[own + 1]
-            h = mix(k)
-            s = np.int64(head[r_heads + np.int64(h & r_mask)])
+            s = np.int64(head[r_heads + np.int64(spread(k, r_shift))])
             while s >= r_tail:
                 p = r_base + 3 * s
                 x = rows[p]
@@ -311,12 +311,11 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
                     out_r[n] = s
                     n += 1
                 s = rows[p + 2]
-            b = l_heads + np.int64(h & l_mask)
+            b = l_heads + np.int64(spread(k, l_shift))
         else:
             own = r_base + 3 * slot
             end, k = rows[own], rows[own + 1]
-            h = mix(k)
-            s = np.int64(head[l_heads + np.int64(h & l_mask)])
+            s = np.int64(head[l_heads + np.int64(spread(k, l_shift))])
             while s >= l_tail:
                 p = l_base + 3 * s
                 x = rows[p]
@@ -331,7 +330,7 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
                     out_r[n] = slot
                     n += 1
                 s = rows[p + 2]
-            b = r_heads + np.int64(h & r_mask)
+            b = r_heads + np.int64(spread(k, r_shift))
         rows[own + 2] = head[b]
         head[b] = slot
     return times.shape[0], n

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import heap
-from penstock.kernels.jit import inline, kernel
+from penstock.kernels.jit import inline, kernel, maker
 
 SIZE, OLDEST, NEWEST, ROOT, TIME, ROW, SHOWN = 0, 1, 2, 3, 4, 5, 6
 BLANK = np.array([0, -1, -1, -1, 0, -1, np.iinfo(np.int64).min], np.int64)
@@ -259,6 +259,12 @@ def is_spoiled(sums, members, squared):
     return sums[MASS] > 1e12 * np.abs(sums[HIGH] + sums[LOW])
 
 
+@inline
+def copy_row(row, rows, at):
+    for k in range(row.shape[0]):
+        rows[at, k] = row[k]
+
+
 @kernel
 def sum_doubles(
     slots, signs, gid, ev_row, values, valid, squared, total, odd, after, before, was, out, was_odd, out_odd
@@ -276,7 +282,7 @@ def sum_doubles(
         r = ev_row[i]
         sums = total[g]
         if r == seen:
-            was[r] = sums
+            copy_row(sums, was, r)
             was_odd[r] = oddity(g, odd)
             seen += 1
         v = values[s]
@@ -307,11 +313,11 @@ def sum_doubles(
                 put(sums, v, sign, squared)
                 if is_spoiled(sums, odd[g, MEMBERS], squared):
                     afresh(sums, odd[g, FIRST], after, values, squared)
-        out[r] = sums
+        copy_row(sums, out, r)
         out_odd[r] = oddity(g, odd)
 
 
-@kernel
+@maker
 def oddities(odd):
     """`oddity` of every row."""
     out = np.empty(odd.shape[0], np.int8)

@@ -1,10 +1,13 @@
-"""One 64-bit mixer for every hash table in the engine."""
+"""Two hash functions of 64-bit words: a mixer, and a single multiplication where a table is looked up per row."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inline, kernel
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2⁶⁴ over the golden ratio."""
 
 
 @kernel
@@ -19,11 +22,23 @@ def mix(word):
     return h
 
 
+@inline
+def spread(word, shift):
+    """The bucket of a word among 2 ** (64 - shift): the high bits of a product depend on every bit below them, and keys
+    that follow each other fall far apart (Knuth, vol. 3, §6.4)."""
+    return (np.uint64(word) * GOLDEN) >> np.uint64(shift)
+
+
+def shift_of(buckets: int) -> int:
+    """What `spread` takes for a power of two of buckets."""
+    return 65 - buckets.bit_length()
+
+
 @kernel
 def mix_rows(words, out):
     """A 64-bit hash of each row of a table of words, for joins on several attributes."""
     for i in range(words.shape[0]):
-        h = np.uint64(0x9E3779B97F4A7C15)
+        h = GOLDEN
         for k in range(words.shape[1]):
-            h = mix(h ^ np.uint64(words[i, k])) + np.uint64(0x9E3779B97F4A7C15)
+            h = mix(h ^ np.uint64(words[i, k])) + GOLDEN
         out[i] = np.int64(h)

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.hashing import mix
-from penstock.kernels.jit import kernel
+from penstock.kernels.hashing import mix, spread
+from penstock.kernels.jit import inline, kernel
+
+FREE, NEW, SHIFT = 0, 1, 2
+"""Registers: number of free ids, number of new values, `shift` of the table's size."""
 
 
-@kernel
-def bucket(words, row, mask):
-    h = mix(words[row, 0])
+@inline
+def bucket(words, row, shift):
+    h = np.uint64(words[row, 0])
     for k in range(1, words.shape[1]):
-        h = mix(h ^ np.uint64(words[row, k]))
-    return np.int64(h & np.uint64(mask))
+        h = mix(h) ^ np.uint64(words[row, k])
+    return spread(h, shift)
 
 
 @kernel
 def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
     """Give each row of `words` its group id, from `start` on; stops where no free id is left.
 
-    registers[0] = number of free ids (a stack in `free`), registers[1] = number of new values, whose first
-    rows are listed in `fresh`.
+    `free` is a stack of ids; the first rows of new values are listed in `fresh`.
     """
-    mask = head.shape[0] - 1
     width = words.shape[1]
     for i in range(start, words.shape[0]):
-        b = bucket(words, i, mask)
+        b = bucket(words, i, registers[SHIFT])
         g = head[b]
         while g >= 0:
             same = True
@@ -38,16 +39,16 @@ def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
                 break
             g = chain[g]
         if g < 0:
-            if registers[0] == 0:
+            if registers[FREE] == 0:
                 return i
-            registers[0] -= 1
-            g = free[registers[0]]
+            registers[FREE] -= 1
+            g = free[registers[FREE]]
             for k in range(width):
                 keys[g, k] = words[i, k]
             chain[g] = head[b]
             head[b] = g
-            fresh[registers[1]] = i
-            registers[1] += 1
+            fresh[registers[NEW]] = i
+            registers[NEW] += 1
         gids[i] = g
     return words.shape[0]
 
@@ -55,23 +56,23 @@ def find_or_add(words, start, gids, fresh, head, chain, keys, free, registers):
 @kernel
 def find_or_add_word(words, start, gids, fresh, head, chain, keys, free, registers):
     """`find_or_add` for values of one word, the common case: no loop over words."""
-    mask = np.uint64(head.shape[0] - 1)
+    shift = registers[SHIFT]
     for i in range(start, words.shape[0]):
         word = words[i, 0]
-        b = mix(word) & mask
+        b = spread(word, shift)
         g = head[b]
         while g >= 0 and keys[g, 0] != word:
             g = chain[g]
         if g < 0:
-            if registers[0] == 0:
+            if registers[FREE] == 0:
                 return i
-            registers[0] -= 1
-            g = free[registers[0]]
+            registers[FREE] -= 1
+            g = free[registers[FREE]]
             keys[g, 0] = word
             chain[g] = head[b]
             head[b] = g
-            fresh[registers[1]] = i
-            registers[1] += 1
+            fresh[registers[NEW]] = i
+            registers[NEW] += 1
         gids[i] = g
     return words.shape[0]
 
@@ -79,10 +80,9 @@ def find_or_add_word(words, start, gids, fresh, head, chain, keys, free, registe
 @kernel
 def release(gids, head, chain, keys, free, registers):
     """Forget these values; their ids may be given to others."""
-    mask = head.shape[0] - 1
     for i in range(gids.shape[0]):
         g = gids[i]
-        b = bucket(keys, g, mask)
+        b = bucket(keys, g, registers[SHIFT])
         at = head[b]
         if at == g:
             head[b] = chain[g]
@@ -91,17 +91,16 @@ def release(gids, head, chain, keys, free, registers):
                 at = chain[at]
             chain[at] = chain[g]
         chain[g] = -2
-        free[registers[0]] = g
-        registers[0] += 1
+        free[registers[FREE]] = g
+        registers[FREE] += 1
 
 
 @kernel
-def rehash(head, chain, keys, size):
+def rehash(head, chain, keys, registers, size):
     """Link all ids below `size` that are in use (chain != -2) into a fresh table."""
-    mask = head.shape[0] - 1
     head[:] = -1
     for g in range(size):
         if chain[g] != -2:
-            b = bucket(keys, g, mask)
+            b = bucket(keys, g, registers[SHIFT])
             chain[g] = head[b]
             head[b] = g

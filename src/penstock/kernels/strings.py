@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import kernel, maker
 
 CODES, BYTES, FREE = 0, 1, 2
 """Places in `meta`: codes ever given, bytes used, codes on the free stack."""
@@ -142,7 +142,7 @@ def rebuild(table: Codes, size: Sizes, hashes: Hashes, count: int) -> None:
             table[place] = code
 
 
-@kernel
+@maker
 def sweep(marks: Flags, data: Bytes, start: Places, size: Sizes, free: Codes, meta: Places) -> int:
     """Frees unmarked codes and closes the gaps in `data`; live codes keep their number.
 
@@ -181,7 +181,7 @@ def _length(code: Any, size: Sizes) -> Any:
     return size[code]
 
 
-@kernel
+@maker
 def offsets_of(codes: Codes, valid: Flags, size: Sizes) -> Places:
     """Where each string begins when they are laid end to end, and where the last ends."""
     out = np.empty(len(codes) + 1, np.int64)
@@ -195,7 +195,7 @@ def offsets_of(codes: Codes, valid: Flags, size: Sizes) -> Places:
     return out
 
 
-@kernel
+@maker
 def gather(codes: Codes, offsets: Places, data: Bytes, start: Places) -> Bytes:
     """The strings laid end to end."""
     out = np.empty(offsets[-1], np.uint8)
@@ -224,7 +224,7 @@ def order_of(a: Any, b: Any, data: Bytes, start: Places, size: Sizes) -> Any:
     return (m > n) - (m < n)
 
 
-@kernel
+@maker
 def compare(left: Codes, right: Codes, data: Bytes, start: Places, size: Sizes) -> NDArray[np.int8]:
     """Row by row; a side of length 1 stands beside every row of the other."""
     n = max(len(left), len(right)) if len(left) and len(right) else 0
@@ -237,7 +237,7 @@ def compare(left: Codes, right: Codes, data: Bytes, start: Places, size: Sizes) 
     return out
 
 
-@kernel
+@maker
 def insert_places(codes: Codes, new: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
     """Where each of the sorted `new` codes goes among the sorted `codes`."""
     out = np.empty(len(new), np.int64)
@@ -263,7 +263,7 @@ def _matches(data: Bytes, at: int, part: int, length: int) -> bool:
     return True
 
 
-@kernel
+@maker
 def search(mode: int, texts: Codes, parts: Codes, data: Bytes, start: Places, size: Sizes) -> Flags:
     """Row by row: does the text start with (0), end with (1) or contain (2) the part? Byte matches are
     character matches, because UTF-8 is self-synchronising."""
@@ -294,7 +294,7 @@ def search(mode: int, texts: Codes, parts: Codes, data: Bytes, start: Places, si
     return out
 
 
-@kernel
+@maker
 def characters(codes: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
     """Code points per string: bytes that do not continue one."""
     out = np.empty(len(codes), np.int64)

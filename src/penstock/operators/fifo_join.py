@@ -143,13 +143,14 @@ class FifoJoin:
                 firsts[i] = stems.admit(i, batch, payload, keys[i])
         n = int(bounds[-1])
         ts, side, slot = np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
-        chains.in_turn(np.concatenate([b.ts for b in batches]), bounds, firsts, ts, side, slot)
+        times = np.concatenate([b.ts for b in batches])
+        chains.in_turn(times, bounds, bounds[:-1].copy(), firsts, ts, side, slot)
         return self._tested(self._walked(ts, side, slot))
 
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
         stems = self._stems
         n = len(self._keys)
-        stats = np.zeros((n, n - 1, 2), np.int64)
+        stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
         plan = chains.hops(stems.edges, stems.indexes, self._order) if n > 2 else None
         parts = []
         done = 0
@@ -166,7 +167,7 @@ class FifoJoin:
             else:
                 done, made = chains.walk(
                     done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                    stems.rows, stems.head, stats, out_ts, out_exp, out_slot,
+                    stems.rows, stems.head, work, stats, out_ts, out_exp, out_slot,
                 )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if done == before or (done < len(ts) and made > room // 2):

@@ -149,7 +149,10 @@ class Engine:
         self.check_idle()
         source = self.sources[name]
         source.push(columns)
-        self._advance()
+        try:
+            self._advance()
+        finally:
+            source.own()
 
     def advance(self, until: int, stream: str | None = None) -> None:
         """Nothing with ts <= until will come any more on a stream, or on any."""
@@ -184,18 +187,27 @@ class Engine:
         """Apply everything up to the new clock."""
         if clock <= self.clock:
             return
-        batches = {("stream", n): s.take(clock) for n, s in self.sources.items()}
-        feeds = {key: batch for key, batch in batches.items() if batch is not None}
         errors: list[PenstockError] = []
         self._stepping = True
         try:
-            for until, part in _slices(feeds, clock):
-                self._step(part, until, errors)
+            for until in self._cuts(clock):
+                batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
+                self._step({key: b for key, b in batches.items() if b is not None}, until, errors)
         finally:
             self._stepping = False
         self.sweep_strings()
         if errors:
             raise errors[0]
+
+    def _cuts(self, clock: int) -> list[int]:
+        """The instants up to which to step, with at most about SLICE rows of all streams between them."""
+        rows = {n: s.ready(clock) for n, s in self.sources.items()}
+        total = sum(rows.values())
+        if total <= SLICE + SLICE // 2:
+            return [clock]
+        longest = max(rows, key=lambda n: rows[n])
+        step = -(-rows[longest] // -(-total // SLICE))
+        return sorted({*self.sources[longest].marks(clock, step), clock})
 
     def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:
         contents = {n: t.content for n, t in self.tables.items()}
@@ -304,20 +316,3 @@ def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, 
     for field_, column in zip(schema, columns, strict=True):
         if field_.type is Type.STRING:
             mark(column.values)
-
-
-def _slices(feeds: Feeds, clock: int) -> list[tuple[int, Feeds]]:
-    """The rows of a rise of the clock in stretches of time of at most about SLICE rows."""
-    total = sum(len(b) for b in feeds.values())
-    if total <= SLICE + SLICE // 2:
-        return [(clock, feeds)]
-    longest = max(feeds.values(), key=len)
-    pieces = -(-total // SLICE)
-    cuts = np.unique(longest.ts[np.arange(1, pieces) * len(longest) // pieces])
-    out: list[tuple[int, Feeds]] = []
-    begin = dict.fromkeys(feeds, 0)
-    for until in [*cuts[cuts < clock].tolist(), clock]:
-        ends = {k: int(np.searchsorted(b.ts, until, side="right")) for k, b in feeds.items()}
-        out.append((until, {k: b.slice(begin[k], ends[k]) for k, b in feeds.items()}))
-        begin = ends
-    return out

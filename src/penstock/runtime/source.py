@@ -13,66 +13,98 @@ from penstock.plan.catalog import Stream
 
 
 class Source:
-    """W (`watermark`): every row with ts < W has come; a row below W when it arrives is late."""
+    """W (`watermark`): every row with ts < W has come; a row below W when it arrives is late.
+
+    What is pushed stays the caller's memory until it is taken (in fresh memory, slice by slice) or `own` is called.
+    """
 
     def __init__(self, stream: Stream, floor: int) -> None:
         self.stream = stream
         self.watermark = floor
         self._waiting: list[Batch] = []
+        """Each in time order, and after `settle` one after the other."""
+        self._settled = True
+        self._borrowed = False
+        """The last that waits is in the caller's memory."""
         self._late: list[tuple[Column, ...]] = []
         self.late_rows = 0
 
     def push(self, columns: tuple[Column, ...]) -> None:
         """Take rows in arrival order; each may raise W for those behind it."""
-        ts = columns[self.stream.time].values.astype(np.int64)
+        ts = columns[self.stream.time].values
         n = len(ts)
         if n == 0:
             return
-        columns = tuple(c.copy() for c in columns)  # the caller may write to what it gave
         late = np.empty(n, np.bool_)
         count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
         if count:
-            self._set_aside(columns, np.flatnonzero(late))
-            rows = np.flatnonzero(~late)
-            columns = tuple(c.take(rows) for c in columns)
-            ts = ts[rows]
-        if len(ts):
-            batch = Batch(ts, ts, columns)
-            order = None if in_order else time_order(ts)
-            self._waiting.append(batch if order is None else batch.take(order))
+            self._late.append(_taken(columns, np.flatnonzero(late)))
+            self.late_rows += count
+            columns = _taken(columns, np.flatnonzero(~late))
+        if count < n:
+            self._wait(columns, in_order)
 
-    def _set_aside(self, columns: tuple[Column, ...], rows: Ints) -> None:
-        self._late.append(tuple(c.take(rows) for c in columns))
-        self.late_rows += len(rows)
+    def _wait(self, columns: tuple[Column, ...], in_order: bool) -> None:
+        ts = columns[self.stream.time].values
+        batch = Batch(ts, ts, columns)
+        order = None if in_order else time_order(ts)
+        if order is not None:
+            batch = batch.take(order)
+        if self._waiting and self._waiting[-1].ts[-1] > batch.ts[0]:
+            self._settled = False
+        self._waiting.append(batch)
+        self._borrowed = True
+
+    def own(self) -> None:
+        """Copy what still waits: the caller may write to what it gave."""
+        if self._borrowed and self._waiting:
+            self._waiting[-1] = self._joined(self._waiting[-1:])
+        self._borrowed = False
 
     def raise_to(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
 
+    def ready(self, clock: int) -> int:
+        """How many rows with ts <= clock wait."""
+        return sum(int(b.ts.searchsorted(clock, side="right")) for b in self._waiting if b.ts[0] <= clock)
+
+    def marks(self, clock: int, step: int) -> list[int]:
+        """The time of every `step`-th row that is ready."""
+        self._settle()
+        ts = [b.ts[: b.ts.searchsorted(clock, side="right")] for b in self._waiting]
+        return np.concatenate(ts)[step::step].tolist()
+
     def take(self, clock: int) -> Batch | None:
-        """Waiting rows with ts <= clock, in (ts, arrival) order."""
-        ready, left = [], []
-        for batch in self._waiting:
-            ts = batch.ts
-            if ts[-1] <= clock:
-                ready.append(batch)
-            elif ts[0] > clock:
-                left.append(batch)
-            else:
-                cut = int(ts.searchsorted(clock, side="right"))
-                ready.append(batch.slice(0, cut))
-                rest = batch.slice(cut, len(batch))
-                left.append(_copied(rest) if cut > 4 * len(rest) else rest)
-        self._waiting = left
-        if not ready:
-            return None
-        if len(ready) == 1:
-            return ready[0]
-        whole_ts = np.concatenate([b.ts for b in ready])
-        whole = Batch(whole_ts, whole_ts, _stacked([b.columns for b in ready]))
-        if all(a.ts[-1] <= b.ts[0] for a, b in pairwise(ready)):
-            return whole
-        order = time_order(whole_ts)
-        return whole if order is None else whole.take(order)
+        """Waiting rows with ts <= clock, in (ts, arrival) order, in memory of their own."""
+        self._settle()
+        waiting, whole = self._waiting, 0
+        while whole < len(waiting) and waiting[whole].ts[-1] <= clock:
+            whole += 1
+        ready, waiting = waiting[:whole], waiting[whole:]
+        if waiting and waiting[0].ts[0] <= clock:
+            first = waiting[0]
+            cut = int(first.ts.searchsorted(clock, side="right"))
+            ready.append(first.slice(0, cut))
+            rest = first.slice(cut, len(first))
+            waiting[0] = self._joined([rest]) if cut > 4 * len(rest) else rest
+        self._waiting = waiting
+        return self._joined(ready) if ready else None
+
+    def _settle(self) -> None:
+        """Waiting rows in (ts, arrival) order."""
+        if self._settled:
+            return
+        self._settled = True
+        if any(a.ts[-1] > b.ts[0] for a, b in pairwise(self._waiting)):
+            joined = self._joined(self._waiting)
+            order = time_order(joined.ts)
+            self._waiting = [joined if order is None else joined.take(order)]
+            self._borrowed = False
+
+    def _joined(self, parts: Sequence[Batch]) -> Batch:
+        columns = _stacked([b.columns for b in parts])
+        ts = columns[self.stream.time].values
+        return Batch(ts, ts, columns)
 
     def late(self) -> tuple[Column, ...] | None:
         """All rows that came too late."""
@@ -86,11 +118,11 @@ class Source:
         return [b.columns for b in self._waiting] + self._late
 
 
+def _taken(columns: Sequence[Column], rows: Ints) -> tuple[Column, ...]:
+    """These rows in memory of their own."""
+    return tuple(c.take(rows).copy() for c in columns)
+
+
 def _stacked(parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:
-    return tuple(concat(columns) for columns in zip(*parts, strict=True))
-
-
-def _copied(batch: Batch) -> Batch:
-    """Free of the large batch it was cut from."""
-    ts = batch.ts.copy()
-    return Batch(ts, ts, tuple(c.copy() for c in batch.columns))
+    """One after the other, in memory of their own."""
+    return tuple(c[0].copy() if len(c) == 1 else concat(c) for c in zip(*parts, strict=True))

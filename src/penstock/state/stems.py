@@ -15,11 +15,12 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.types import Type
 from penstock.kernels import chains
+from penstock.kernels.hashing import shift_of
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
 USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BASE, chains.WIDTH
-OWNER, FIELD, HEADS, MASK = chains.OWNER, chains.FIELD, chains.HEADS, chains.MASK
+OWNER, FIELD, HEADS, SHIFT = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT
 
 
 class Stems:
@@ -37,7 +38,7 @@ class Stems:
         """Per edge: rows used, first live row, room, offset into `rows`, words a row."""
         self.edges[:, WIDTH] = [1 + 2 * k for k in keys]
         self.indexes = arena.array(f"{name}.indexes", np.int64, (sum(keys), 4), 0)
-        """Per index: its edge, where its key stands in a row, offset into `head`, number of buckets less one."""
+        """Per index: its edge, where its key stands in a row, offset into `head`, `shift` of the number of buckets."""
         self.indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
         self.indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
         self.first_index = np.concatenate([[0], np.cumsum(keys)])
@@ -100,7 +101,7 @@ class Stems:
         rows[:live, 2::2] -= tail
         for index in self._of(i):
             heads = int(self.indexes[index, HEADS])
-            head = self.head[heads : heads + int(self.indexes[index, MASK]) + 1]
+            head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]
             head -= np.int32(tail)
             np.maximum(head, -1, out=head)
         self.edges[i, TAIL], self.edges[i, USED] = 0, live
@@ -115,7 +116,7 @@ class Stems:
         edges[:, BASE] = np.cumsum(size) - size
         owner = indexes[:, OWNER]
         buckets = np.array([power_of_two(int(r)) for r in room[owner]], np.int64)
-        indexes[:, MASK] = buckets - 1
+        indexes[:, SHIFT] = [shift_of(int(b)) for b in buckets]
         indexes[:, HEADS] = np.cumsum(buckets) - buckets
         self.rows = arena.array(f"{name}.rows", np.int64, int(size.sum()))
         self.head = arena.array(f"{name}.head", np.int32, int(buckets.sum()), -1)

@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Program = Callable[[dict[str, Events]], list[pa.Table]]
 """Takes the next rows of every stream, gives the changes; keeps state between calls."""
 
-njit: Any = numba.njit(cache=True, nogil=True, boundscheck=False)
+njit: Any = numba.njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
 
 PIECE = 1 << 18
 """Rows in one output table: large enough to forget the call, small enough to stay in cache."""

@@ -20,11 +20,10 @@ LONG_AGO = np.iinfo(np.int64).min
 
 @njit
 def _run(  # type: ignore[no-untyped-def]
-    w, ats, ax, bts, bx, values, mark, ring_a, ring_b, live_b, young, shown, sign, ots, oexp, ox
+    w, ats, ax, bts, bx, values, mark, ring_a, ring_b, live_b, young, shown, touched, sign, ots, oexp, ox
 ):
     """Values by their numbers, in `ax` and `bx` too; -1 is none."""
     mask = len(ring_a) - 1
-    touched = np.zeros(4, np.int64)
     big = np.iinfo(np.int64).max
     a_seq, a_tail, b_seq, b_tail = mark[0], mark[1], mark[2], mark[3]
     n, m, i, j, k = len(ats), len(bts), 0, 0, 0
@@ -94,7 +93,7 @@ class Except:
         out = [np.empty(2 * (len(a) + len(b)), d) for d in (np.uint8, np.int64, np.int64, np.int32)]
         k = _run(
             self.window, a.ts, ids[0], b.ts, ids[1], self.keys.values, self.mark, *self.rings,
-            self.live_b, self.young, self.shown, *out,
+            self.live_b, self.young, self.shown, np.zeros(4, np.int64), *out,
         )  # fmt: skip
         sign, ts, exp, x = (c[:k] for c in out)
         return [changes.table(("x",), changes.signs(sign), ts, exp, x)]
