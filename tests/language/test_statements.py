@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+import penstock
 from penstock.data.schema import Field
 from penstock.data.types import Type
 from penstock.errors import BindError, PlanError
@@ -105,6 +106,34 @@ def test_keywords_of_other_databases_are_names_here():
     known = Catalog(streams={"n": made.stream})
     found = bind(parse(f"SELECT {names}, n.rank + n.date FROM n WHERE timestamp > 5")[0], known)
     assert [f.name for f in found.query.root.schema][:-1] == [name.strip() for name in names.split(",")]
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [
+        ("RANGE 10 SECONDS", "RANGE 10 SECONDS"),
+        ("RANGE 60 SECONDS SLIDE 1500 MILLISECONDS", "RANGE 1 MINUTE SLIDE 1500 MILLISECONDS"),
+        ("RANGE 36 HOURS SLIDE 14 DAYS", "RANGE 36 HOURS SLIDE 2 WEEKS"),
+        ("RANGE 7 MICROSECONDS", "RANGE 7 MICROSECONDS"),
+        ("RANGE 1000001 MICROSECONDS", "RANGE 1000001 MICROSECONDS"),
+        ("NOW", "RANGE 1 MICROSECOND"),
+        ("ROWS 60", "ROWS 60"),
+    ],
+)
+def test_windows_over_timestamps_are_shown_in_units_and_mean_the_same(window: str, shown: str) -> None:
+    text = f"SELECT x FROM (SELECT * FROM t WHERE x > 1) AS u [{window}]"
+    s = penstock.connect()
+    s.execute("CREATE STREAM t (ts TIMESTAMP, x INT) WATERMARK ts DELAY OF INTERVAL 0 SECONDS")
+    (said,) = s.execute(f"EXPLAIN {text}")
+    assert f"window [{shown}]" in said
+    assert s.execute(f"EXPLAIN {text.replace(window, shown)}") == [said]
+
+
+def test_windows_over_plain_time_are_shown_as_numbers() -> None:
+    s = penstock.connect()
+    s.execute("CREATE STREAM t (ts BIGINT, at TIMESTAMP, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+    (said,) = s.execute("EXPLAIN SELECT x FROM t [RANGE 60000000 SLIDE 1000000]")
+    assert "window [RANGE 60000000 SLIDE 1000000]" in said
 
 
 def test_queries_are_created_dropped_and_explained():

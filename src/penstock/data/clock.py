@@ -20,6 +20,17 @@ EARLIEST: Final = -(2**61)
 LATEST: Final = 2**61
 """Instants and window lengths stay below this, so that sums cannot wrap."""
 
+MICROSECONDS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+"""Units of time, from the shortest to the longest."""
+
 EPOCH: Final = dt.datetime(1970, 1, 1)
 FIRST_MICROSECOND: Final = -62_135_596_800_000_000
 """0001-01-01: first instant of a session that counts microseconds (Python's first datetime)."""

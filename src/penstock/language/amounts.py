@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import re
 
-from penstock.data.clock import LATEST
+from penstock.data.clock import LATEST, MICROSECONDS
 from penstock.data.types import Type
 from penstock.errors import BindError
 from penstock.language.place import Source, Span
 from penstock.language.syntax import Amount, Name, WindowSyntax
 from penstock.plan.windows import Range, Unbounded, Window
-
-MICROSECONDS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
 
 _TYPES = {
     "BOOLEAN": Type.BOOLEAN, "BOOL": Type.BOOLEAN,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.data.types import Type
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -21,7 +22,7 @@ from penstock.plan.nodes import (
     Windowed,
 )
 from penstock.plan.pattern import Judged, group_root, judge, judge_query
-from penstock.plan.windows import Rows
+from penstock.plan.windows import Range, Rows
 
 
 def title(node: Node) -> str:
@@ -65,7 +66,16 @@ def _window(node: Windowed) -> str:
     if isinstance(window, Rows) and window.partition:
         keys = ", ".join(node.schema[i].name for i in window.partition)
         return f"window [PARTITION BY {keys} ROWS {window.count}]"
+    if isinstance(window, Range) and _in_microseconds(node):
+        return f"window [{window.in_units}]"
     return f"window [{window}]"
+
+
+def _in_microseconds(node: Node) -> bool:
+    """Whether the streams below tell time in TIMESTAMP."""
+    if isinstance(node, Scan):
+        return node.stream.time_type is Type.TIMESTAMP
+    return any(map(_in_microseconds, node.inputs))
 
 
 def _join(node: Join) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.data.clock import LATEST
+from penstock.data.clock import LATEST, MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,12 @@ class Range:
     def __str__(self) -> str:
         slide = "" if self.slide == 1 else f" SLIDE {self.slide}"
         return f"RANGE {self.length}{slide}"
+
+    @property
+    def in_units(self) -> str:
+        """As somebody would write it whose time is a TIMESTAMP."""
+        slide = "" if self.slide == 1 else f" SLIDE {in_units(self.slide)}"
+        return f"RANGE {in_units(self.length)}{slide}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +55,16 @@ class Unbounded:
 
 
 Window = Range | Rows | Unbounded
+
+
+def in_units(microseconds: int) -> str:
+    """A length in the longest unit that leaves no fraction.
+
+    >>> in_units(90_000_000), in_units(3_600_000_000)
+    ('90 SECONDS', '1 HOUR')
+    """
+    unit = max(
+        (u for u, length in MICROSECONDS.items() if microseconds % length == 0), key=MICROSECONDS.__getitem__
+    )
+    count = microseconds // MICROSECONDS[unit]
+    return f"{count} {unit}{'' if count == 1 else 'S'}"
