@@ -1,8 +1,8 @@
 """Sliding counts and sums of integers over a FIFO window, in one pass.
 
-The window is a ring: exp, group, link to the group's next member, and a row of summands per member. A group's
+The window is a ring with one row a member: exp, group, the group's next member, summands. A group's
 state is one row: size, oldest and newest member, the instant and output row last written, the exp of the row
-shown, and its totals. Everything an event touches lies in two cache lines.
+shown, and its totals. Everything an event touches lies in a few cache lines.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from penstock.kernels.jit import inline, kernel
 
 SIZE, OLDEST, NEWEST, TIME, ROW, SHOWN, TOTALS = 0, 1, 2, 3, 4, 5, 6
 NEVER = np.iinfo(np.int64).min
+FOREVER = np.iinfo(np.int64).max
 BLANK = (0, -1, -1, 0, -1, NEVER)
 
+EXP, GROUP, LATER, SUMMANDS = 0, 1, 2, 3
 FRONT, LENGTH, EMPTIED = 0, 1, 2
 
 
 @inline
-def close(
-    start, n, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied, registers
-):
+def close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers):
     """End an instant: of its rows [start, n) keep those that say something new; returns the new length.
 
     Rows of emptied groups go (the groups are listed in `emptied`, registers[EMPTIED] of them), and so do rows that
@@ -29,24 +29,25 @@ def close(
     """
     kept = start
     for r in range(start, n):
-        if out_now[r, 0] == 0:
+        if out_now[0, r] == 0:
             emptied[registers[EMPTIED]] = out_gid[r]
             registers[EMPTIED] += 1
             continue
-        if out_was[r] == out_exp[r]:
+        b = r - start
+        if before[b, 0] == out_exp[r]:
             news = False
             for k in plain:
-                if out_now[r, k] != out_before[r, k]:
+                if out_now[k, r] != before[b, 1 + k]:
                     news = True
+                    break
             for m in range(means.shape[0]):
                 if news:
                     break
-                a, b = means[m, 0], means[m, 1]
-                if (out_now[r, b] > 0) != (out_before[r, b] > 0):
+                total, count = means[m, 0], means[m, 1]
+                now, was = out_now[count, r], before[b, 1 + count]
+                if (now > 0) != (was > 0):
                     news = True
-                elif (
-                    out_now[r, b] > 0 and out_now[r, a] / out_now[r, b] != out_before[r, a] / out_before[r, b]
-                ):
+                elif now > 0 and out_now[total, r] / now != before[b, 1 + total] / was:
                     news = True
             if not news:
                 continue
@@ -54,103 +55,125 @@ def close(
             out_time[kept] = out_time[r]
             out_exp[kept] = out_exp[r]
             out_gid[kept] = out_gid[r]
-            for k in range(out_now.shape[1]):
-                out_now[kept, k] = out_now[r, k]
+            for k in range(out_now.shape[0]):
+                out_now[k, kept] = out_now[k, r]
         kept += 1
     return kept
 
 
 @kernel
 def slide(
-    times, ends, gids, summands, now, forever, absent, ring_exp, ring_gid, ring_later, ring_sums, registers,
-    state, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied,
+    shape, begin, start, n, times, ends, gids, summands, now, ring, registers, state, plain, means,
+    out_time, out_exp, out_gid, out_now, before, emptied,
 ):  # fmt: skip
-    """Take arrivals in time order and let members end until `now`; returns the number of output rows.
+    """Take arrivals from `begin` on in time order and let members end until `now`; stops where the ring is full.
 
-    One output row per (instant, group) that says something new. out_now holds (size, totals...); out_was (the exp
-    of the group's row before) and out_before (what it held) are scratch. An instant is closed before the next
-    begins, while its rows are still in the cache.
+    One output row per (instant, group) that says something new; out_now holds size and totals, one row each. An
+    instant is closed before the next begins, if there is doubt that all its rows stay; what its groups showed and held
+    until then is in `before` (exp, size, totals...), one row per output row [start, n) of it. `shape` is a tuple as long as there
+    are summands: compiled for their number. Returns (arrivals taken, start, n).
     """
-    mask = ring_exp.shape[0] - 1
-    width = summands.shape[1]
+    mask = ring.shape[0] - 1
+    width = len(shape)
+    watched = plain[0] if plain.shape[0] > 0 else -1
     front = registers[FRONT]
     length = registers[LENGTH]
-    registers[EMPTIED] = 0
-    n = 0
-    start = 0
-    instant = NEVER
-    i = 0
+    instant = out_time[n - 1] if n > start else NEVER
+    doubt = n > start
+    i = begin
     arrivals = times.shape[0]
     while True:
         t = times[i] if i < arrivals else now
-        if length > 0 and ring_exp[front & mask] <= t:
-            p = front & mask
-            t = ring_exp[p]
+        p = np.uint64(front & mask)
+        member = ring[p]
+        if length > 0 and member[EXP] <= t:
+            t = member[EXP]
             front += 1
             length -= 1
             sign = -1
         elif i < arrivals:
-            p = (front + length) & mask
-            ring_exp[p] = ends[i]
-            ring_gid[p] = gids[i]
+            if length > mask:
+                break
+            p = np.uint64((front + length) & mask)
+            member = ring[p]
+            member[EXP] = ends[i]
+            member[GROUP] = gids[i]
             for k in range(width):
-                ring_sums[p, k] = summands[i, k]
+                member[SUMMANDS + k] = summands[i, k]
             length += 1
             i += 1
             sign = 1
         else:
             break
         if t != instant:
-            start = close(
-                start,
-                n,
-                plain,
-                means,
-                out_time,
-                out_exp,
-                out_was,
-                out_gid,
-                out_now,
-                out_before,
-                emptied,
-                registers,
-            )
-            n = start
+            if doubt:
+                n = close(
+                    start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers
+                )
+                doubt = False
+            start = n
             instant = t
-        g = ring_gid[p]
-        size = state[g, SIZE]
-        r = state[g, ROW]
-        if r < 0 or state[g, TIME] != t:
-            r = n
-            n += 1
+        g = np.uint64(member[GROUP])
+        group = state[g]
+        size = group[SIZE]
+        r = np.uint64(group[ROW])
+        if group[ROW] < 0 or group[TIME] != t:
+            r = np.uint64(n)
             out_time[r] = t
             out_gid[r] = g
-            out_was[r] = state[g, SHOWN]
-            out_before[r, 0] = size
+            was = before[n - start]
+            was[0] = group[SHOWN]
+            was[1] = size
             for k in range(width):
-                out_before[r, 1 + k] = state[g, TOTALS + k]
-            state[g, ROW] = r
-            state[g, TIME] = t
+                was[2 + k] = group[TOTALS + k]
+            group[ROW] = n
+            group[TIME] = t
+            n += 1
+        else:
+            doubt = True
         if sign > 0:
             if size == 0:
-                state[g, OLDEST] = p
+                group[OLDEST] = p
             else:
-                ring_later[state[g, NEWEST]] = p
-            state[g, NEWEST] = p
+                ring[np.uint64(group[NEWEST]), LATER] = p
+            group[NEWEST] = p
         else:
-            state[g, OLDEST] = ring_later[p]
+            group[OLDEST] = member[LATER]
         size += sign
-        state[g, SIZE] = size
-        out_now[r, 0] = size
+        group[SIZE] = size
+        out_now[0, r] = size
         for k in range(width):
-            total = state[g, TOTALS + k] + sign * ring_sums[p, k]
-            state[g, TOTALS + k] = total
-            out_now[r, 1 + k] = total
-        until = ring_exp[state[g, OLDEST]] if size > 0 else forever
-        out_exp[r] = until
-        state[g, SHOWN] = until if size > 0 else absent
+            total = group[TOTALS + k] + sign * member[SUMMANDS + k]
+            group[TOTALS + k] = total
+            out_now[1 + k, r] = total
+        if size > 0:
+            until = ring[np.uint64(group[OLDEST]), EXP]
+            out_exp[r] = until
+            if until == group[SHOWN] and watched != 0:
+                doubt |= watched < 0 or member[SUMMANDS - 1 + watched] == 0
+            group[SHOWN] = until
+        else:
+            doubt = True
+            out_exp[r] = FOREVER
+            group[SHOWN] = NEVER
+    if i == arrivals:
+        if doubt:
+            n = close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers)
+        start = n
     registers[FRONT] = front
     registers[LENGTH] = length
-    return close(
-        start, n, plain, means, out_time, out_exp, out_was, out_gid, out_now, out_before, emptied, registers
-    )
+    return i, start, n
+
+
+@kernel
+def due(ring, registers, now):
+    """How many members end by `now` (exp does not fall along the ring)."""
+    mask = ring.shape[0] - 1
+    low, high = 0, registers[LENGTH]
+    while low < high:
+        middle = (low + high) // 2
+        if ring[(registers[FRONT] + middle) & mask, EXP] <= now:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -3,7 +3,7 @@
 Paper      Golab & Özsu 2005, §2.1 and rule 4; subtract-on-evict, exact for integers.
 Invariant  as `aggregate`: at every instant one row per group with members, exp = the group's next expiry.
 Pattern    WEAKEST, MONOTONIC → WEAK, at the root: a newer row replaces the older.
-State      the window as a ring of (exp, group, summands); per group one row of numbers.
+State      the window as a ring of (exp, group, next member, summands); per group one row of numbers.
 Cost       O(rows): one visit when a row comes and one when it goes, whatever the number of aggregates.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, gather
-from penstock.data.clock import FOREVER
 from penstock.kernels import slide as kernels
 from penstock.operators.accumulators import sum_kind
 from penstock.operators.contract import Site, empty
@@ -22,7 +21,7 @@ from penstock.plan.expressions import Aggregation, Expression
 from penstock.plan.nodes import Aggregate
 from penstock.plan.pattern import Pattern
 from penstock.state import words
-from penstock.state.arena import Slab, power_of_two
+from penstock.state.arena import Slab
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
 
@@ -74,10 +73,9 @@ class SlidingSums:
         self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
         blank = np.array([*kernels.BLANK, *[0] * (width - 1)], np.int64)
         self._groups = Slab(arena, name, group=(np.int64, blank))
-        self._ring = Slab(
-            arena, f"{name}.ring",
-            exp=(np.int64, 0), gid=(np.int32, 0), later=(np.int32, -1), sums=(np.int64, np.zeros(width - 1)),
-        )  # fmt: skip
+        blank = np.array([0, 0, -1, *[0] * (width - 1)], np.int64)
+        self._ring = Slab(arena, f"{name}.ring", member=(np.int64, blank))
+        self._ring.fit(64)
         self._registers = arena.array(f"{name}.registers", np.int64, 3, 0)
 
     def _see(self) -> None:
@@ -99,7 +97,7 @@ class SlidingSums:
     def _count_apart(self) -> None:
         """The first NULL: from now on arguments are counted apart from members."""
         self._counted = True
-        self._ring["sums"][:, self._sums :] = 1
+        self._ring["member"][:, kernels.SUMMANDS + self._sums :] = 1
         group = self._groups["group"]
         group[:, kernels.TOTALS + self._sums :] = group[:, kernels.SIZE : kernels.SIZE + 1]
         self._see()
@@ -108,25 +106,28 @@ class SlidingSums:
         (batch,) = inputs
         n = len(batch)
         columns = len(self._key_types) + len(self._functions)
-        due = self._due(now)
+        due = kernels.due(self._ring["member"], self._registers, now)
         if n == 0 and not due:
             return empty(columns)
         gids, summands = self._entered(batch, n)
-        self._reserve(n)
         room = 2 * n + due
-        ring, state = self._ring, self._groups["group"]
-        time, exp, was = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-        gid = np.empty(room, np.int32)
+        state = self._groups["group"]
+        time, exp, gid = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32)
         width = 1 + summands.shape[1]
-        after, before = np.empty((room, width), np.int64), np.empty((room, width), np.int64)
+        totals, before = np.empty((width, room), np.int64), np.empty((room, 1 + width), np.int64)
         emptied = np.empty(room, np.int32)
-        kept = kernels.slide(
-            batch.ts, batch.exp, gids, summands, now, FOREVER, kernels.NEVER,
-            ring["exp"], ring["gid"], ring["later"], ring["sums"], self._registers,
-            state, self._plain, self._means, time, exp, was, gid, after, before, emptied,
-        )  # fmt: skip
+        self._registers[kernels.EMPTIED] = 0
+        done = start = kept = 0
+        while True:
+            done, start, kept = kernels.slide(
+                (0,) * (width - 1), done, start, kept, batch.ts, batch.exp, gids, summands, now, self._ring["member"],
+                self._registers, state, self._plain, self._means, time, exp, gid, totals, before, emptied,
+            )  # fmt: skip
+            if done == n:
+                break
+            self._widen()
         keys = tuple(_read(c) for c in self._key_frame.at(gid[:kept]))
-        out = Batch(time[:kept], exp[:kept], (*keys, *self._values(after[:kept])))
+        out = Batch(time[:kept], exp[:kept], (*keys, *self._values(totals[:, :kept])))
         if self._registers[kernels.EMPTIED]:
             gone = np.unique(emptied[: int(self._registers[kernels.EMPTIED])])
             self._groups_known.release(gone[state[gone, kernels.SIZE] == 0])
@@ -160,60 +161,44 @@ class SlidingSums:
         return gids, summands
 
     def _values(self, totals: Array) -> tuple[Column, ...]:
+        """Aggregates from sizes and totals, one row of `totals` each."""
         out = []
         for function, (total, count) in zip(self._functions, self._places(), strict=True):
-            counts = totals[:, count].copy() if function == "count" else totals[:, count]
             if function == "count":
-                out.append(Column(counts))
+                out.append(Column(totals[count]))
                 continue
-            some = counts > 0
-            valid = None if some.all() else some
+            # A group that is shown has members; only arguments can be missing.
+            some = totals[count] > 0 if self._counted else None
+            valid = None if some is None or some.all() else some
             if function == "sum":
-                out.append(Column(totals[:, total].copy(), valid))
+                out.append(Column(totals[total], valid))
             else:
-                out.append(
-                    Column(totals[:, total] / (counts if valid is None else np.maximum(counts, 1)), valid)
-                )
+                counts = totals[count] if valid is None else np.maximum(totals[count], 1)
+                out.append(Column(totals[total] / counts, valid))
         return tuple(out)
 
-    def _due(self, now: int) -> int:
-        """How many members end by `now` (exp does not fall along the ring)."""
-        ring = self._ring["exp"]
-        front, high, low = int(self._registers[0]), int(self._registers[1]), 0
-        mask = len(ring) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if ring[(front + middle) & mask] <= now:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _reserve(self, n: int) -> None:
-        """Room for n more members; a wider ring begins with the oldest."""
-        length = int(self._registers[1])
-        if length + n <= self._ring.capacity:
-            return
-        old = self._ring.capacity
-        order = (int(self._registers[0]) + np.arange(length)) & max(old - 1, 0)
-        held = {f: self._ring[f][order] for f in ("exp", "gid", "later", "sums")}
-        self._ring.fit(power_of_two(max(64, length + n)))
-        place = np.full(old, -1, np.int32)
-        place[order] = np.arange(length, dtype=np.int32)
-        for f, values in held.items():
-            self._ring[f][:length] = place[values] if f == "later" and old else values
+    def _widen(self) -> None:
+        """Twice the room; the wider ring begins with the oldest member."""
+        length, old = int(self._registers[kernels.LENGTH]), self._ring.capacity
+        order = (int(self._registers[kernels.FRONT]) + np.arange(length)) & (old - 1)
+        place = np.full(old, -1, np.int64)
+        place[order] = np.arange(length)
+        held = self._ring["member"][order]
+        # A last member's link was never written, or names a slot of before: nobody follows it.
+        held[:, kernels.LATER] = place[held[:, kernels.LATER]]
+        self._ring.fit(2 * old)
+        self._ring["member"][:length] = held
         state = self._groups["group"]
         live = state[:, kernels.SIZE] > 0
         for member in (kernels.OLDEST, kernels.NEWEST):
-            if old:
-                state[live, member] = place[state[live, member]]
-        self._registers[0] = 0
+            state[live, member] = place[state[live, member]]
+        self._registers[kernels.FRONT] = 0
 
     def current(self, now: int) -> Batch:
         """The answer itself: one row per group, from what the groups hold."""
         state = self._groups["group"]
         gids = np.flatnonzero(state[:, kernels.SHOWN] > now).astype(np.int32)
-        totals = np.column_stack([state[gids, kernels.SIZE], state[gids, kernels.TOTALS :]])
+        totals = np.vstack([state[gids, kernels.SIZE], state[gids, kernels.TOTALS :].T])
         exp: Ints = state[gids, kernels.SHOWN]
         return Batch(np.full(len(gids), now), exp, (*self._key_frame.at(gids), *self._values(totals)))
 
