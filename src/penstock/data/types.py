@@ -28,15 +28,10 @@ class Type(Enum):
     INTERVAL = "INTERVAL"
     NULL = "NULL"
 
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The NumPy type a column of this type is held in."""
-        return _DTYPES[self]
-
-    @property
-    def arrow(self) -> pa.DataType:
-        """The Arrow type a column of this type leaves as."""
-        return _ARROW[self]
+    dtype: np.dtype[np.generic]
+    """The NumPy type a column of this type is held in."""
+    arrow: pa.DataType
+    """The Arrow type a column of this type leaves as."""
 
     @property
     def is_integer(self) -> bool:
@@ -51,37 +46,25 @@ class Type(Enum):
         return self.is_integer or self.is_float
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
+
+_FORMS: dict[Type, tuple[type[np.generic], pa.DataType]] = {
+    Type.BOOLEAN: (np.bool_, pa.bool_()),
+    Type.TINYINT: (np.int8, pa.int8()),
+    Type.SMALLINT: (np.int16, pa.int16()),
+    Type.INT: (np.int32, pa.int32()),
+    Type.BIGINT: (np.int64, pa.int64()),
+    Type.FLOAT: (np.float32, pa.float32()),
+    Type.DOUBLE: (np.float64, pa.float64()),
+    Type.STRING: (np.int32, pa.string()),
+    Type.TIMESTAMP: (np.int64, pa.timestamp("us")),
+    Type.DATE: (np.int32, pa.date32()),
+    Type.INTERVAL: (np.int64, pa.duration("us")),
+    Type.NULL: (np.bool_, pa.null()),
+}
+for _type, (_held, _arrow) in _FORMS.items():
+    # Attributes of the members: a look-up by member costs a call of Enum's own hash.
+    _type.dtype, _type.arrow = np.dtype(_held), _arrow
 
 INTEGERS = (Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT)
-
-_DTYPES: dict[Type, np.dtype[np.generic]] = {
-    Type.BOOLEAN: np.dtype(np.bool_),
-    Type.TINYINT: np.dtype(np.int8),
-    Type.SMALLINT: np.dtype(np.int16),
-    Type.INT: np.dtype(np.int32),
-    Type.BIGINT: np.dtype(np.int64),
-    Type.FLOAT: np.dtype(np.float32),
-    Type.DOUBLE: np.dtype(np.float64),
-    Type.STRING: np.dtype(np.int32),
-    Type.TIMESTAMP: np.dtype(np.int64),
-    Type.DATE: np.dtype(np.int32),
-    Type.INTERVAL: np.dtype(np.int64),
-    Type.NULL: np.dtype(np.bool_),
-}
-
-_ARROW: dict[Type, pa.DataType] = {
-    Type.BOOLEAN: pa.bool_(),
-    Type.TINYINT: pa.int8(),
-    Type.SMALLINT: pa.int16(),
-    Type.INT: pa.int32(),
-    Type.BIGINT: pa.int64(),
-    Type.FLOAT: pa.float32(),
-    Type.DOUBLE: pa.float64(),
-    Type.STRING: pa.string(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-    Type.DATE: pa.date32(),
-    Type.INTERVAL: pa.duration("us"),
-    Type.NULL: pa.null(),
-}

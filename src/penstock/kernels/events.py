@@ -89,6 +89,31 @@ def arrivals(times, watermark, delay, late):
 
 
 @kernel
+def mixed_instants(times, signs, out):
+    """Rows (in time order, '-' first) of instants that have both signs; returns how many."""
+    n = 0
+    begin = 0
+    for i in range(1, times.shape[0] + 1):
+        if i < times.shape[0] and times[i] == times[begin]:
+            continue
+        if signs[begin] != signs[i - 1]:
+            for r in range(begin, i):
+                out[n] = r
+                n += 1
+        begin = i
+    return n
+
+
+@kernel
+def outside(times, low, high):
+    """The first row below `low` or not below `high`; -1 if there is none."""
+    for i in range(times.shape[0]):
+        if times[i] < low or times[i] >= high:
+            return i
+    return -1
+
+
+@kernel
 def is_sorted(times):
     for i in range(1, times.shape[0]):
         if times[i] < times[i - 1]:
@@ -116,8 +141,8 @@ def time_order(times: Times) -> Times | None:
         return None
     low = int(times.min())
     span = int(times.max()) - low + 1
-    if span <= 4 * n + 1024:
+    if span <= 32 * n + 1024:  # beyond, comparing is cheaper than counting
         out = np.empty(n, np.int64)
-        counting_order(times, low, np.zeros(span + 1, np.int64), out)
+        counting_order(times, low, np.zeros(span + 1, np.int32), out)
         return out
     return np.argsort(times, kind="stable")

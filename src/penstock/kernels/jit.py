@@ -15,6 +15,9 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_njit: Any = numba.njit
+"""Its declared types leave out `_nrt`."""
+
 
 def kernel(function: F) -> F:
     """Compile lazily, cache on disk, release the GIL.
@@ -22,17 +25,17 @@ def kernel(function: F) -> F:
     A kernel works on arrays its caller holds, so it counts no references (`_nrt`): where loops call parts of themselves,
     counting costs more than the work (58 ns against 4 to drain a slot of a calendar).
     """
-    return cast("F", numba.njit(cache=True, nogil=True, _nrt=False)(function))
+    return cast("F", _njit(cache=True, nogil=True, _nrt=False)(function))
 
 
 def maker(function: F) -> F:
     """A kernel that makes the arrays it returns."""
-    return cast("F", numba.njit(cache=True, nogil=True)(function))
+    return cast("F", _njit(cache=True, nogil=True)(function))
 
 
 def inline(function: F) -> F:
     """A kernel's part that is written into its callers."""
-    return cast("F", numba.njit(cache=True, nogil=True, inline="always", _nrt=False)(function))
+    return cast("F", _njit(cache=True, nogil=True, inline="always", _nrt=False)(function))
 
 
 class _Notice(event.Listener):

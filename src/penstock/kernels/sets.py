@@ -90,34 +90,42 @@ def is_quiet(mode, g, t, side, state):
     """Whether one more copy changes nothing now: of a shown value, or of one that stays hidden."""
     if state[g, WAKE] <= t:
         return False
-    if mode == EXCEPT and (state[g, RIGHT] > t or side == 1):
+    if mode == EXCEPT and (state[g, RIGHT] > t or side == RIGHT):
         return state[g, RIGHT] > t
     return state[g, SHOWN] > t
 
 
 @kernel
-def arrive(mode, begin, times, gids, exps, sides, state, touched, registers, out, n):
-    """Take arrivals in time order, first settling their values' earlier instants.
+def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, touched, registers, out, n):
+    """Take the arrivals of both sides, from rows i and j on, in time order, first settling their values' earlier instants.
 
-    An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late. `touched[: registers[0]]` lists values to finish. Returns (rows taken,
-    outputs).
+    An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late.
+    `touched[: registers[0]]` lists values to finish. Returns (rows taken of each side, outputs).
     """
-    for i in range(begin, times.shape[0]):
-        g = gids[i]
-        t = times[i]
-        side = sides[i]
-        if min(state[g, DIRTY], state[g, WAKE]) < t:
+    while i < l_times.shape[0] or j < r_times.shape[0]:
+        if j >= r_times.shape[0] or (i < l_times.shape[0] and l_times[i] <= r_times[j]):
+            side = LEFT
+            g, t, e = l_gids[i], l_times[i], l_exps[i]
+        else:
+            side = RIGHT
+            g, t, e = r_gids[j], r_times[j], r_exps[j]
+        value = state[np.uint32(g)]
+        if min(value[DIRTY], value[WAKE]) < t:
             n = run(mode, g, t - 1, state, out, n)
             if n < 0:
-                return i, -1 - n
-        if state[g, DIRTY] == FOREVER and not is_quiet(mode, g, t, side, state):
-            if state[g, LISTED] == 0:
-                state[g, LISTED] = 1
+                return i, j, -1 - n
+        if value[DIRTY] == FOREVER and not is_quiet(mode, g, t, side, state):
+            if value[LISTED] == 0:
+                value[LISTED] = 1
                 touched[registers[0]] = g
                 registers[0] += 1
-            state[g, DIRTY] = t
-        state[g, side] = max(state[g, side], exps[i])
-    return times.shape[0], n
+            value[DIRTY] = t
+        value[side] = max(value[side], e)
+        if side == LEFT:
+            i += 1
+        else:
+            j += 1
+    return i, j, n
 
 
 @kernel
@@ -152,6 +160,7 @@ def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n)
             out[n, 0] = shown
             out[n, 1] = youngest
             out[n, 2] = g
+            out[n, 3] = 1
             n += 1
             state[g, SHOWN] = youngest
             state[g, WAKE] = youngest
@@ -160,6 +169,7 @@ def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n)
         out[n, 0] = t
         out[n, 1] = left
         out[n, 2] = g
+        out[n, 3] = 1
         state[g, SHOWN] = left
         state[g, WAKE] = left
         state[g, TIME] = t
@@ -169,23 +179,13 @@ def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n)
 
 
 @kernel
-def interleave(a_ts, a_exp, a_gid, b_ts, b_exp, b_gid, out_ts, out_exp, out_gid, out_side):
-    """Rows of two sides in time order."""
-    i = 0
-    j = 0
-    for n in range(out_ts.shape[0]):
-        if j >= b_ts.shape[0] or (i < a_ts.shape[0] and a_ts[i] <= b_ts[j]):
-            out_ts[n] = a_ts[i]
-            out_exp[n] = a_exp[i]
-            out_gid[n] = a_gid[i]
-            out_side[n] = 0
-            i += 1
-        else:
-            out_ts[n] = b_ts[j]
-            out_exp[n] = b_exp[j]
-            out_gid[n] = b_gid[j]
-            out_side[n] = 1
-            j += 1
+def list_due(due, state, touched, registers):
+    """Values that wake up are to be finished too."""
+    for g in due:
+        if state[g, LISTED] == 0:
+            state[g, LISTED] = 1
+            touched[registers[0]] = g
+            registers[0] += 1
 
 
 @kernel
@@ -194,7 +194,7 @@ def finish(mode, begin, now, touched, state, dead, registers, head, forth, back,
 
     registers[1] = length of `dead`. Returns (values done, outputs).
     """
-    for i in range(begin, touched.shape[0]):
+    for i in range(begin, registers[0]):
         g = touched[i]
         n = run(mode, g, now, state, out, n)
         if n < 0:
@@ -215,4 +215,22 @@ def finish(mode, begin, now, touched, state, dead, registers, head, forth, back,
                 calendar.cancel(g, head, forth, back, cal)
             dead[registers[1]] = g
             registers[1] += 1
-    return touched.shape[0], n
+    return registers[0], n
+
+
+@kernel
+def lay_out(out, keys, low, begins, times, exps, gids, signs):
+    """The rows of `out` in the order of their keys, by counting (begins: zeros, one for every key from `low` on and one
+    more)."""
+    for r in range(keys.shape[0]):
+        begins[keys[r] - low + 1] += 1
+    for k in range(1, begins.shape[0]):
+        begins[k] += begins[k - 1]
+    for r in range(keys.shape[0]):
+        k = keys[r] - low
+        at = begins[k]
+        begins[k] = at + 1
+        times[at] = out[r, 0]
+        exps[at] = out[r, 1]
+        gids[at] = out[r, 2]
+        signs[at] = out[r, 3]

@@ -10,7 +10,6 @@ Cost       O(rows in the change) + O(values whose row ended).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,25 +17,14 @@ from penstock.data.batch import Array, Batch, Ints, gather
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
-from penstock.operators.contract import Site, empty, in_order
+from penstock.operators.contract import Site, empty
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar
 from penstock.state.frame import Frame
 from penstock.state.registry import Ids, Registry
 
-
-class Arrivals(NamedTuple):
-    """Rows of all inputs in time order: the value's number and the input (0 left, 1 right) of each."""
-
-    times: Ints
-    exps: Ints
-    gids: Array
-    sides: Array
-
-
 _NO_IDS: Ids = np.empty(0, np.int32)
-_NO_SIDES = np.empty(0, np.int8)
 
 
 class SetOperation:
@@ -52,56 +40,42 @@ class SetOperation:
         self._calendar = Calendar(arena, f"{name}.wake")
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
-        times, exps, gids, sides = self._arrivals(inputs)
+        gids = [self._numbered(batch) for batch in inputs]
         due = self._calendar.drain(now)
-        if not len(times) and not len(due):
+        n = sum(len(batch) for batch in inputs)
+        if not n and not len(due):
             return empty(len(self._types))
-        n = len(times)
-        touched = np.empty(n + len(due), np.int32)
-        dead = np.empty(n + len(due), np.int32)
+        touched, dead = np.empty(n + len(due), np.int32), np.empty(n + len(due), np.int32)
         registers = np.zeros(2, np.int64)
         calendar, mode, state = self._calendar, self._mode, self._state["value"]
-        if n:
-            calendar.span(_latest(exps, now), now)
+        for batch in inputs:
+            if len(batch):
+                calendar.span(_latest(batch.exp, now), now)
         out = np.empty((n // 2 + 2 * len(due) + 64, 4), np.int64)
-        used = done = 0
-        while done < n:
+        used = i = j = done = 0
+        left, right = inputs[0], inputs[-1]
+        while i + j < n:
             if mode == kernels.DISTINCT:
-                done, used = kernels.arrive_distinct(
-                    done, times, gids, exps, state, touched, registers, out, used
+                i, used = kernels.arrive_distinct(
+                    i, left.ts, gids[0], left.exp, state, touched, registers, out, used
                 )
             else:
-                done, used = kernels.arrive(
-                    mode, done, times, gids, exps, sides, state, touched, registers, out, used
-                )
-            if done < n:
+                i, j, used = kernels.arrive(
+                    mode, i, j, left.ts, left.exp, gids[0], right.ts, right.exp, gids[1],
+                    state, touched, registers, out, used,
+                )  # fmt: skip
+            if i + j < n:
                 out = _wider(out, used)
-        count = int(registers[0])
-        unlisted = due[state[due, kernels.LISTED] == 0]
-        touched[count : count + len(unlisted)] = unlisted
-        touched = touched[: count + len(unlisted)]
-        done = 0
-        while done < len(touched):
+        kernels.list_due(due, state, touched, registers)
+        while done < int(registers[0]):
             done, used = kernels.finish(
                 mode, done, now, touched, state, dead, registers,
                 calendar.head, calendar.forth, calendar.back, calendar.when, calendar.registers, out, used,
             )  # fmt: skip
-            if done < len(touched):
+            if done < int(registers[0]):
                 out = _wider(out, used)
         self._values.release(dead[: int(registers[1])])
         return self._emit(out[:used])
-
-    def _arrivals(self, inputs: Sequence[Batch]) -> Arrivals:
-        """Both sides' rows in time order, numbered by value."""
-        gids = [self._numbered(batch) for batch in inputs]
-        if len(inputs) == 1:
-            return Arrivals(inputs[0].ts, inputs[0].exp, gids[0], _NO_SIDES)
-        left, right = inputs
-        n = len(left) + len(right)
-        times, exps = np.empty(n, np.int64), np.empty(n, np.int64)
-        ids, sides = np.empty(n, np.int32), np.empty(n, np.int8)
-        kernels.interleave(left.ts, left.exp, gids[0], right.ts, right.exp, gids[1], times, exps, ids, sides)
-        return Arrivals(times, exps, ids, sides)
 
     def _numbered(self, batch: Batch) -> Ids:
         """Each row's value as a number."""
@@ -117,17 +91,21 @@ class SetOperation:
         return ids
 
     def _emit(self, out: Array) -> Batch:
-        if not len(out):
+        n = len(out)
+        if not n:
             return empty(len(self._types))
-        time = out[:, 0].copy()
-        sign = out[:, 3].astype(np.int8) if self._mode == kernels.EXCEPT else None
-        order = in_order(time, sign)
-        if order is None:
-            return Batch(time, out[:, 1].copy(), self._frame.at(out[:, 2].copy()), sign)
-        columns = self._frame.at(out[:, 2].take(order))
-        return Batch(
-            time.take(order), out[:, 1].take(order), columns, None if sign is None else sign.take(order)
-        )
+        signed = self._mode == kernels.EXCEPT
+        keys = 2 * out[:, 0] + (out[:, 3] > 0) if signed else out[:, 0].copy()
+        low, span = int(keys.min()), int(np.ptp(keys)) + 1
+        if span > 32 * n + 1024:  # comparing is cheaper than counting
+            out = out[np.argsort(keys, kind="stable")]
+            times, exps, gids = out[:, 0].copy(), out[:, 1].copy(), out[:, 2].astype(np.int32)
+            signs = out[:, 3].astype(np.int8)
+        else:
+            times, exps = np.empty(n, np.int64), np.empty(n, np.int64)
+            gids, signs = np.empty(n, np.int32), np.empty(n, np.int8)
+            kernels.lay_out(out, keys, low, np.zeros(span + 1, np.int32), times, exps, gids, signs)
+        return Batch(times, exps, self._frame.at(gids), signs if signed else None)
 
 
 def _latest(exps: Ints, now: int) -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
+from penstock.kernels.events import mixed_instants
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.runtime.border import write_column, write_time
@@ -71,7 +72,7 @@ class Answer:
             return
         for column in batch.columns:
             _ = column.values
-        self.matched += n if batch.sign is None else int((batch.sign > 0).sum())
+        self.matched += n if batch.sign is None else (n + int(batch.sign.sum())) // 2
         self._pending.append(self._arrow(batch))
         if self.kept and not self._in_groups:
             self._view.add(batch, now)
@@ -80,11 +81,10 @@ class Answer:
         """Without '-' and '+' of equal rows (values and exp) in one instant."""
         sign = batch.sign
         assert sign is not None
-        ts = batch.ts
-        mixed = np.unique(np.intersect1d(ts[sign < 0], ts[sign > 0]))
-        if not len(mixed):
+        rows = np.empty(len(batch), np.int64)
+        rows = rows[: mixed_instants(batch.ts, sign, rows)]
+        if not len(rows):
             return batch
-        rows = np.flatnonzero(np.isin(ts, mixed))
         part = batch.take(rows)
         table = np.column_stack([words.rows(part.columns, self._types, len(rows)), part.exp, part.ts])
         ids = Registry(Arena(), "net", table.shape[1]).ids(table)
@@ -168,10 +168,16 @@ def _pluses(n: int) -> pa.Array:
     return pa.array(["+"] * n)
 
 
+@cache
+def _places(n: int) -> pa.Buffer:
+    """Where strings of one letter begin."""
+    return pa.py_buffer(np.arange(n + 1, dtype=np.int32))
+
+
 def _ops(n: int, sign: Array | None) -> pa.Array:
     """The `__op` column; all '+' is a slice of one shared array."""
-    if sign is None or bool((sign > 0).all()):
-        return _pluses(power_of_two(max(n, 1024))).slice(0, n)
-    data = np.where(sign > 0, np.uint8(ord("+")), np.uint8(ord("-")))
-    places = np.arange(n + 1, dtype=np.int32)
-    return pa.StringArray.from_buffers(n, pa.py_buffer(places), pa.py_buffer(data))
+    room = power_of_two(max(n, 1024))
+    if sign is None:
+        return _pluses(room).slice(0, n)
+    data = np.int8((ord("+") + ord("-")) // 2) - sign
+    return pa.StringArray.from_buffers(n, _places(room), pa.py_buffer(data))

@@ -19,6 +19,7 @@ from penstock.data.clock import EARLIEST, FOREVER, LATEST
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.errors import DataError
+from penstock.kernels.events import outside
 from penstock.state.arrow import Misfit, from_arrow, from_python, to_arrow
 from penstock.state.strings import Strings
 
@@ -206,9 +207,7 @@ def _read_series(series: Any, kind: Type, strings: Strings) -> Column:
 
 def _match(given: Sequence[object], schema: Schema) -> list[int]:
     """For each field its position in what was given; names match in any case."""
-    if len(given) == len(schema) and all(
-        name == field.name for name, field in zip(given, schema, strict=True)
-    ):
+    if given == [field.name for field in schema]:
         return list(range(len(schema)))
     expected = "expected columns: " + ", ".join(str(field) for field in schema)
     places: dict[str, int] = {}
@@ -248,8 +247,8 @@ def _check_time(column: Column, field: Field) -> None:
         raise DataError(
             f"row {row}, column {field.name}: NULL in the time column", hint="every row needs a time"
         )
-    if field.type is Type.BIGINT and len(values) and (values.min() < EARLIEST or values.max() >= LATEST):
-        row = int(((values < EARLIEST) | (values >= LATEST)).argmax())
+    row = outside(values, EARLIEST, LATEST) if field.type is Type.BIGINT else -1
+    if row >= 0:
         raise DataError(
             f"row {row}, column {field.name}: {values[row]} is out of range for a time",
             hint="times lie between -2^61 and 2^61",

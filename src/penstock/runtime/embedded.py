@@ -2,7 +2,8 @@
 
 An instant is applied once and whole. When watermarks allow the clock to rise from T0 to T1, the rows with
 T0 < ts <= T1 are taken from all streams in time order, cut into slices (between instants) that stay in the
-cache, and every query's pipeline steps over each slice.
+cache, and every query's pipeline steps over each slice. Rows of small pushes wait until a slice is full or somebody looks
+(`settle`): nobody can tell the difference, unless there are Python functions, whose errors belong to the push.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def one_clock(stream: Stream, time_type: Type | None) -> Type:
     return stream.time_type
 
 
-SLICE = 1 << 15
+SLICE = 1 << 16
 """Rows of all streams in one step: what keeps intermediate arrays in the second-level cache."""
 
 
@@ -71,6 +72,8 @@ class Engine:
         self.tables: dict[str, RelationState] = {}
         self.queries: dict[str, Standing] = {}
         self._clock: int | None = None
+        self._unseen = 0
+        """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
 
@@ -79,6 +82,11 @@ class Engine:
     @property
     def clock(self) -> int:
         """Every row with ts <= clock has been applied."""
+        self.settle()
+        return self._now
+
+    @property
+    def _now(self) -> int:
         return self.first - 1 if self._clock is None else self._clock
 
     @property
@@ -122,7 +130,7 @@ class Engine:
         self.queries[name.lower()] = standing
         for stream in pipeline.streams:
             # What came for instants already applied, while nobody read the stream, is over.
-            self.sources[stream].take(self.clock)
+            self.sources[stream].take(self._now)
             self.sources[stream].raise_to(since)
         try:
             self._advance()
@@ -134,6 +142,7 @@ class Engine:
 
     def drop(self, name: str) -> None:
         self.check_idle()
+        self.settle()
         self._forget(self.queries[name.lower()])
         self._advance()
 
@@ -149,10 +158,17 @@ class Engine:
         self.check_idle()
         source = self.sources[name]
         source.push(columns)
+        self._unseen += len(columns[0])
         try:
-            self._advance()
+            if self._unseen >= SLICE or self.catalog.functions:
+                self._advance()
         finally:
             source.own()
+
+    def settle(self) -> None:
+        """Apply what was pushed."""
+        if self._unseen and not self._stepping:
+            self._advance()
 
     def advance(self, until: int, stream: str | None = None) -> None:
         """Nothing with ts <= until will come any more on a stream, or on any."""
@@ -179,13 +195,14 @@ class Engine:
     # ------------------------------------------------------------------ time
 
     def _advance(self) -> None:
+        self._unseen = 0
         read = {s for q in self.queries.values() for s in q.pipeline.streams}
         if read:
             self._rise(min(self.sources[s].watermark for s in read) - 1)
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
-        if clock <= self.clock:
+        if clock <= self._now:
             return
         errors: list[PenstockError] = []
         self._stepping = True
@@ -262,7 +279,7 @@ class Engine:
         """The answer at the clock, also before the first step."""
         self.check(standing)
         if standing.begun:
-            return standing.answer.snapshot(self.clock, standing.pipeline)
+            return standing.answer.snapshot(self._now, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
         pipeline = build(standing.root, standing.evaluator, self.strings, standing.since)
@@ -301,7 +318,7 @@ class Engine:
             for columns in table.columns_in_use():
                 _mark(mark, table.table.schema, columns)
         for standing in self.queries.values():
-            standing.answer.mark_strings(mark, self.clock)
+            standing.answer.mark_strings(mark, self._now)
             standing.pipeline.arena.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))

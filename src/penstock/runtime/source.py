@@ -71,8 +71,13 @@ class Source:
     def marks(self, clock: int, step: int) -> list[int]:
         """The time of every `step`-th row that is ready."""
         self._settle()
-        ts = [b.ts[: b.ts.searchsorted(clock, side="right")] for b in self._waiting]
-        return np.concatenate(ts)[step::step].tolist()
+        marks: list[int] = []
+        ahead = step
+        for batch in self._waiting:
+            end = int(batch.ts.searchsorted(clock, side="right"))
+            marks += batch.ts[ahead:end:step].tolist()
+            ahead = ahead - end if ahead >= end else (ahead - end) % step
+        return marks
 
     def take(self, clock: int) -> Batch | None:
         """Waiting rows with ts <= clock, in (ts, arrival) order, in memory of their own."""

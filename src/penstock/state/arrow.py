@@ -58,6 +58,8 @@ def to_arrow(column: Column, kind: Type, strings: Strings) -> pa.Array:
 def from_arrow(array: pa.Array, kind: Type, strings: Strings) -> Column:
     """The array as a column of the declared type; plain ones without a copy (read-only then)."""
     source = array.type
+    if kind.is_numeric and source == kind.arrow and not array.null_count:
+        return Column(array.to_numpy())
     if pa.types.is_null(source):
         return Column(np.zeros(len(array), kind.dtype), np.zeros(len(array), np.bool_))
     if kind is Type.STRING:

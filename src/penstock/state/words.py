@@ -42,9 +42,10 @@ def width(types: Sequence[Type]) -> int:
 
 
 def rows(columns: Sequence[Column], types: Sequence[Type], n: int) -> Ints:
-    """A table of words, one row per row; NULLs are values of their own."""
+    """A table of words, one row per row; NULLs are values of their own. One column of 32 bits stays as narrow as it is."""
     if width(types) == 1 and columns and columns[0].valid is None:
-        return plain(columns[0], types[0]).reshape(n, 1)
+        only = columns[0].values
+        return (only if only.dtype == np.int32 else plain(columns[0], types[0])).reshape(n, 1)
     out = np.zeros((n, width(types)), np.int64)
     for i, (column, type_) in enumerate(zip(columns, types, strict=True)):
         out[:, i] = plain(column, type_)

@@ -74,6 +74,7 @@ class Query:
     @property
     def matched(self) -> int:
         """How many changes there have been so far."""
+        self._session.engine.settle()
         return self._standing.answer.matched
 
     @property
@@ -101,6 +102,7 @@ class Query:
     @property
     def size_bytes(self) -> int:
         """What the query's operators remember."""
+        self._session.engine.settle()
         return self._standing.pipeline.arena.size_bytes
 
     def explain(self) -> str:
@@ -147,6 +149,7 @@ class Query:
         self._session.drop(self.name)
 
     def _check_registered(self) -> None:
+        self._session.engine.settle()
         if self._session.engine.queries.get(self.name.lower()) is not self._standing:
             raise StateError(f"query {self.name} was dropped")
 
@@ -455,6 +458,7 @@ class Session:
     @property
     def size_bytes(self) -> int:
         """What all queries' operators remember."""
+        self.engine.settle()
         return self.engine.size_bytes
 
 

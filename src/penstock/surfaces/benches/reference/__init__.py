@@ -28,7 +28,8 @@ Array = NDArray[Any]
 Program = Callable[[dict[str, Events]], list[pa.Table]]
 """Takes the next rows of every stream, gives the changes; keeps state between calls."""
 
-njit: Any = numba.njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
+_options: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "_nrt": False}
+njit: Any = numba.njit(**_options)
 
 PIECE = 1 << 18
 """Rows in one output table: large enough to forget the call, small enough to stay in cache."""
