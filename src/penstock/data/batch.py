@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.memory import joined, taken
+
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int64] | NDArray[np.int32]
@@ -47,7 +49,7 @@ class Column:
     def _gather(self) -> None:
         base, rows = self._base, self._rows
         assert base is not None and rows is not None
-        self._values = base.values.take(rows)
+        self._values = taken(base.values, rows)
         valid = base.valid
         self._valid = None if valid is None else valid.take(rows)
         self._base = self._rows = None
@@ -82,8 +84,8 @@ class Column:
 
     def copy(self) -> Column:
         """The same rows in memory of its own."""
-        valid = self.valid
-        return Column(self.values.copy(), None if valid is None else valid.copy())
+        values, valid = self.values, self._valid
+        return Column(joined([values]), None if valid is None else valid.copy())
 
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""
@@ -97,7 +99,7 @@ def concat(columns: Sequence[Column]) -> Column:
     """One column after the other."""
     if len(columns) == 1:
         return columns[0]
-    values = np.concatenate([c.values for c in columns])
+    values = joined([c.values for c in columns])
     valids = [c.valid for c in columns]
     if all(v is None for v in valids):
         return Column(values)
@@ -136,8 +138,8 @@ class Batch:
         """The changes at these positions, in this order."""
         memo: dict[int, Rows] = {}
         return Batch(
-            self.ts.take(rows),
-            self.exp.take(rows),
+            taken(self.ts, rows),
+            taken(self.exp, rows),
             tuple(c.take(rows, memo) for c in self.columns),
             None if self.sign is None else self.sign.take(rows),
             None if self.rank is None else self.rank.take(rows),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import mix, spread
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import ix, kernel
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, SHIFT = 0, 1, 2, 3
@@ -185,7 +185,7 @@ def walk(
         slot = np.int64(slots[e])
         own = edges[i, BASE] + slot * edges[i, WIDTH]
         at[i] = slot
-        ends[0] = rows[own]
+        ends[0] = rows[ix(own)]
         h = 0
         down = True
         while h >= 0:
@@ -196,7 +196,7 @@ def walk(
             tail = plan[q + T_TAIL]
             field = plan[q + T_FIELD]
             if down:
-                k = rows[plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD]]
+                k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
                 s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
                 stats[i, h, 0] += 1
                 wanted[h] = k
@@ -214,30 +214,30 @@ def walk(
                 first = n
                 while s >= tail:
                     p = base + s * width
-                    if rows[p] <= t:
+                    if rows[ix(p)] <= t:
                         break
-                    if rows[p + field] == k:
+                    if rows[ix(p + field)] == k:
                         met += 1
                         at[target] = s
-                        end = min(ends[h], rows[p])
-                        k2 = rows[g_base + at[giver] * g_width + g_field]
+                        end = min(ends[h], rows[ix(p)])
+                        k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
                         s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
                         while s2 >= l_tail:
                             p2 = l_base + s2 * l_width
-                            x = rows[p2]
+                            x = rows[ix(p2)]
                             if x <= t:
                                 break
-                            if rows[p2 + l_field] == k2:
+                            if rows[ix(p2 + l_field)] == k2:
                                 if n == room:
                                     return e, mark
                                 for j in range(hops + 1):
-                                    out_slot[j, n] = at[j]
-                                out_slot[last, n] = s2
-                                out_ts[n] = t
-                                out_exp[n] = min(end, x)
+                                    out_slot[j, ix(n)] = at[j]
+                                out_slot[ix(last), ix(n)] = s2
+                                out_ts[ix(n)] = t
+                                out_exp[ix(n)] = min(end, x)
                                 n += 1
-                            s2 = rows[p2 + l_field + 1]
-                    s = rows[p + field + 1]
+                            s2 = rows[ix(p2 + l_field + 1)]
+                    s = rows[ix(p + field + 1)]
                 stats[i, h, 1] += met
                 stats[i, h + 1, 0] += met
                 stats[i, h + 1, 1] += n - first
@@ -247,26 +247,26 @@ def walk(
             p = base
             while s >= tail:
                 p = base + s * width
-                if rows[p] <= t:
+                if rows[ix(p)] <= t:
                     s = np.int64(-1)
                     break
-                if rows[p + field] == k:
+                if rows[ix(p + field)] == k:
                     break
-                s = rows[p + field + 1]
+                s = rows[ix(p + field + 1)]
             if s < tail:
                 h -= 1
                 down = False
                 continue
             stats[i, h, 1] += 1
             at[target] = s
-            cursor[h] = rows[p + field + 1]
-            ends[h + 1] = min(ends[h], rows[p])
+            cursor[h] = rows[ix(p + field + 1)]
+            ends[h + 1] = min(ends[h], rows[ix(p)])
             h += 1
             down = True
         for index in range(first_index[i], first_index[i + 1]):
             p = own + indexes[index, FIELD]
-            b = indexes[index, HEADS] + np.int64(spread(rows[p], indexes[index, SHIFT]))
-            rows[p + 1] = head[b]
+            b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
+            rows[ix(p + 1)] = head[b]
             head[b] = slot
     return times.shape[0], n
 
@@ -295,42 +295,42 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
         mark = n
         if sides[e] == 0:
             own = l_base + 3 * slot
-            end, k = rows[own], rows[own + 1]
+            end, k = rows[ix(own)], rows[ix(own + 1)]
             s = np.int64(head[r_heads + np.int64(spread(k, r_shift))])
             while s >= r_tail:
                 p = r_base + 3 * s
-                x = rows[p]
+                x = rows[ix(p)]
                 if x <= t:
                     break
-                if rows[p + 1] == k:
+                if rows[ix(p + 1)] == k:
                     if n == room:
                         return e, mark
-                    out_ts[n] = t
-                    out_exp[n] = min(end, x)
-                    out_l[n] = slot
-                    out_r[n] = s
+                    out_ts[ix(n)] = t
+                    out_exp[ix(n)] = min(end, x)
+                    out_l[ix(n)] = slot
+                    out_r[ix(n)] = s
                     n += 1
-                s = rows[p + 2]
+                s = rows[ix(p + 2)]
             b = l_heads + np.int64(spread(k, l_shift))
         else:
             own = r_base + 3 * slot
-            end, k = rows[own], rows[own + 1]
+            end, k = rows[ix(own)], rows[ix(own + 1)]
             s = np.int64(head[l_heads + np.int64(spread(k, l_shift))])
             while s >= l_tail:
                 p = l_base + 3 * s
-                x = rows[p]
+                x = rows[ix(p)]
                 if x <= t:
                     break
-                if rows[p + 1] == k:
+                if rows[ix(p + 1)] == k:
                     if n == room:
                         return e, mark
-                    out_ts[n] = t
-                    out_exp[n] = min(end, x)
-                    out_l[n] = s
-                    out_r[n] = slot
+                    out_ts[ix(n)] = t
+                    out_exp[ix(n)] = min(end, x)
+                    out_l[ix(n)] = s
+                    out_r[ix(n)] = slot
                     n += 1
-                s = rows[p + 2]
+                s = rows[ix(p + 2)]
             b = r_heads + np.int64(spread(k, r_shift))
-        rows[own + 2] = head[b]
+        rows[ix(own + 2)] = head[b]
         head[b] = slot
     return times.shape[0], n

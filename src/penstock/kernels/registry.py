@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import mix, spread
-from penstock.kernels.jit import inline, kernel
+from penstock.kernels.jit import inline, ix, kernel
 
 FREE, NEW, SHIFT = 0, 1, 2
 """Registers: number of free ids, number of new values, `shift` of the table's size."""
@@ -61,7 +61,7 @@ def find_or_add_word(words, start, gids, fresh, head, chain, keys, free, registe
         word = words[i, 0]
         b = spread(word, shift)
         g = head[b]
-        while g >= 0 and keys[g, 0] != word:
+        while g >= 0 and keys[ix(g), 0] != word:
             g = chain[g]
         if g < 0:
             if registers[FREE] == 0:

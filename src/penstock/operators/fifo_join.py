@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column
+from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
@@ -142,8 +143,8 @@ class FifoJoin:
                 payload = (*(batch.columns[k] for k in self._stored[i]), *held)
                 firsts[i] = stems.admit(i, batch, payload, keys[i])
         n = int(bounds[-1])
-        ts, side, slot = np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
-        times = np.concatenate([b.ts for b in batches])
+        ts, side, slot = room(n, np.int64), room(n, np.int8), room(n, np.int32)
+        times = joined([b.ts for b in batches])
         chains.in_turn(times, bounds, bounds[:-1].copy(), firsts, ts, side, slot)
         return self._tested(self._walked(ts, side, slot))
 
@@ -155,9 +156,9 @@ class FifoJoin:
         parts = []
         done = 0
         while done < len(ts):
-            room = self._room
-            out_ts, out_exp = np.empty(room, np.int64), np.empty(room, np.int64)
-            out_slot = np.empty((n, room), np.int32)
+            size = self._room
+            out_ts, out_exp = room(size, np.int64), room(size, np.int64)
+            out_slot = room((n, size), np.int32)
             before = done
             if n == 2:
                 done, made = chains.walk_two(
@@ -170,12 +171,12 @@ class FifoJoin:
                     stems.rows, stems.head, work, stats, out_ts, out_exp, out_slot,
                 )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
-            if done == before or (done < len(ts) and made > room // 2):
+            if done == before or (done < len(ts) and made > size // 2):
                 self._room *= 2
         if n > 2:
             self._learn(stats)
         out_ts, out_exp = (
-            np.concatenate(p) if len(parts) > 1 else p[0] for p in list(zip(*parts, strict=True))[:2]
+            joined(p) if len(parts) > 1 else p[0] for p in map(list, list(zip(*parts, strict=True))[:2])
         )
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
         if len(out_ts) < self._room // 8:

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.data.batch import Array, Batch, Ints, gather
 from penstock.data.clock import FOREVER
+from penstock.data.memory import room
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
 from penstock.operators.contract import Site, empty
@@ -45,13 +46,13 @@ class SetOperation:
         n = sum(len(batch) for batch in inputs)
         if not n and not len(due):
             return empty(len(self._types))
-        touched, dead = np.empty(n + len(due), np.int32), np.empty(n + len(due), np.int32)
+        touched, dead = room(n + len(due), np.int32), room(n + len(due), np.int32)
         registers = np.zeros(2, np.int64)
         calendar, mode, state = self._calendar, self._mode, self._state["value"]
         for batch in inputs:
             if len(batch):
                 calendar.span(_latest(batch.exp, now), now)
-        out = np.empty((n // 2 + 2 * len(due) + 64, 4), np.int64)
+        out = room((n // 2 + 2 * len(due) + 64, 4), np.int64)
         used = i = j = done = 0
         left, right = inputs[0], inputs[-1]
         while i + j < n:
@@ -102,8 +103,8 @@ class SetOperation:
             times, exps, gids = out[:, 0].copy(), out[:, 1].copy(), out[:, 2].astype(np.int32)
             signs = out[:, 3].astype(np.int8)
         else:
-            times, exps = np.empty(n, np.int64), np.empty(n, np.int64)
-            gids, signs = np.empty(n, np.int32), np.empty(n, np.int8)
+            times, exps = room(n, np.int64), room(n, np.int64)
+            gids, signs = room(n, np.int32), room(n, np.int8)
             kernels.lay_out(out, keys, low, np.zeros(span + 1, np.int32), times, exps, gids, signs)
         return Batch(times, exps, self._frame.at(gids), signs if signed else None)
 
@@ -119,6 +120,6 @@ def _latest(exps: Ints, now: int) -> int:
 
 def _wider(out: Array, used: int) -> Array:
     """Twice the room, the same rows."""
-    made = np.empty((2 * len(out), 4), np.int64)
+    made = room((2 * len(out), 4), np.int64)
     made[:used] = out[:used]
     return made

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, gather
+from penstock.data.memory import room
 from penstock.kernels import slide as kernels
 from penstock.operators.accumulators import sum_kind
 from penstock.operators.contract import Site, empty
@@ -110,12 +111,12 @@ class SlidingSums:
         if n == 0 and not due:
             return empty(columns)
         gids, summands = self._entered(batch, n)
-        room = 2 * n + due
+        most = 2 * n + due
         state = self._groups["group"]
-        time, exp, gid = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32)
+        time, exp, gid = room(most, np.int64), room(most, np.int64), room(most, np.int32)
         width = 1 + summands.shape[1]
-        totals, before = np.empty((width, room), np.int64), np.empty((room, 1 + width), np.int64)
-        emptied = np.empty(room, np.int32)
+        totals, before = room((width, most), np.int64), room((most, 1 + width), np.int64)
+        emptied = room(most, np.int32)
         self._registers[kernels.EMPTIED] = 0
         done = start = kept = 0
         while True:
@@ -139,7 +140,7 @@ class SlidingSums:
         if not self._counted and any(c.valid is not None and not c.valid.all() for c in columns):
             self._count_apart()
         width = self._sums + (len(self._arguments) if self._counted else 0)
-        summands = np.empty((n, width), np.int64)
+        summands = room((n, width), np.int64)
         if n == 0:
             return np.empty(0, np.int32), summands
         at = 0
@@ -174,7 +175,7 @@ class SlidingSums:
                 out.append(Column(totals[total], valid))
             else:
                 counts = totals[count] if valid is None else np.maximum(totals[count], 1)
-                out.append(Column(totals[total] / counts, valid))
+                out.append(Column(np.divide(totals[total], counts, out=room(len(counts), np.float64)), valid))
         return tuple(out)
 
     def _widen(self) -> None:

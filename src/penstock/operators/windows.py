@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.clock import FOREVER
+from penstock.data.memory import plus
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels.rows import displace
@@ -35,7 +36,7 @@ class RangeWindow:
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
-        return Batch(batch.ts, batch.ts + self._length, batch.columns, batch.sign)
+        return Batch(batch.ts, plus(batch.ts, self._length), batch.columns, batch.sign)
 
 
 class UnboundedWindow:

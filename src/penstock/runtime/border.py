@@ -25,6 +25,7 @@ from penstock.state.strings import Strings
 
 _NOTHING: frozenset[int] = frozenset()
 _ACCEPTED = "give an Arrow table or batch, a pandas DataFrame, a dict of columns or a list of dicts"
+_TABLES = (pa.RecordBatch, pa.Table)
 FOREIGN = (
     pa.ArrowException,
     ValueError,
@@ -69,11 +70,10 @@ def write_time(values: Ints, time_type: Type, forever_is_null: bool) -> pa.Array
 
 
 def _columns(data: object, schema: Schema, strings: Strings) -> tuple[Column, ...]:
-    if isinstance(data, pa.RecordBatch | pa.Table):
-        places = _match(data.schema.names, schema)
+    if isinstance(data, _TABLES):
+        column, places = data.column, _match(data.schema.names, schema)
         return tuple(
-            _guarded(_read_array, data.column(place), field, strings)
-            for place, field in zip(places, schema, strict=True)
+            [_guarded(_read_array, column(p), f, strings) for p, f in zip(places, schema, strict=True)]
         )
     if isinstance(data, list | tuple):
         return _read_list(data, schema, strings)
@@ -241,7 +241,7 @@ def _a(value: object) -> str:
 
 
 def _check_time(column: Column, field: Field) -> None:
-    valid, values = column.valid, column.values
+    values, valid = column.values, column.valid
     if valid is not None and not valid.all():
         row = int((~valid).argmax())
         raise DataError(

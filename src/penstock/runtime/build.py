@@ -55,6 +55,9 @@ from penstock.state.strings import Strings
 
 Needed = frozenset[int]
 
+SLICE = 1 << 16
+"""Rows of a step: many enough to forget its fixed cost, few enough that what it makes stays in the cache."""
+
 
 @dataclass(slots=True)
 class Pipeline:
@@ -110,6 +113,12 @@ class Pipeline:
             if not isinstance(operator, Projection):
                 return None
         return None
+
+    @property
+    def slice(self) -> int:
+        """How many rows of all streams a step may take: fewer where a join makes several rows of one."""
+        joins = any(isinstance(operator, FifoJoin | MultiwayJoin) for operator, _ in self.stages)
+        return SLICE // 2 if joins else SLICE
 
     @property
     def streams(self) -> set[str]:

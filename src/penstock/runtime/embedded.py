@@ -23,7 +23,7 @@ from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.roots import Root
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import Pipeline, build
+from penstock.runtime.build import SLICE, Pipeline, build
 from penstock.runtime.relation import RelationState
 from penstock.runtime.source import Source
 from penstock.state.strings import Strings
@@ -37,10 +37,6 @@ def one_clock(stream: Stream, time_type: Type | None) -> Type:
             hint="one session has one clock: use another session for the other time type",
         )
     return stream.time_type
-
-
-SLICE = 1 << 16
-"""Rows of all streams in one step: what keeps intermediate arrays in the second-level cache."""
 
 
 Feeds = Mapping[tuple[str, str], Batch]
@@ -72,6 +68,8 @@ class Engine:
         self.tables: dict[str, RelationState] = {}
         self.queries: dict[str, Standing] = {}
         self._clock: int | None = None
+        self._slice = SLICE
+        """Rows of all streams in one step."""
         self._unseen = 0
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
@@ -128,6 +126,7 @@ class Engine:
         answer = Answer(root, self.strings, self.time_type, keep=keep)
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         self.queries[name.lower()] = standing
+        self._slice = min(self._slice, pipeline.slice)
         for stream in pipeline.streams:
             # What came for instants already applied, while nobody read the stream, is over.
             self.sources[stream].take(self._now)
@@ -148,6 +147,7 @@ class Engine:
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]
+        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
         standing.evaluator.release()
         self.sweep_strings()
 
@@ -160,7 +160,7 @@ class Engine:
         source.push(columns)
         self._unseen += len(columns[0])
         try:
-            if self._unseen >= SLICE or self.catalog.functions:
+            if self._unseen >= self._slice or self.catalog.functions:
                 self._advance()
         finally:
             source.own()
@@ -217,13 +217,13 @@ class Engine:
             raise errors[0]
 
     def _cuts(self, clock: int) -> list[int]:
-        """The instants up to which to step, with at most about SLICE rows of all streams between them."""
+        """The instants up to which to step, with at most about a slice of rows between them."""
         rows = {n: s.ready(clock) for n, s in self.sources.items()}
         total = sum(rows.values())
-        if total <= SLICE + SLICE // 2:
+        if total <= self._slice + self._slice // 2:
             return [clock]
         longest = max(rows, key=lambda n: rows[n])
-        step = -(-rows[longest] // -(-total // SLICE))
+        step = -(-rows[longest] // -(-total // self._slice))
         return sorted({*self.sources[longest].marks(clock, step), clock})
 
     def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:

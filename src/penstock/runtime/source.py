@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.data.batch import Batch, Column, Ints, concat
+from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
 
@@ -35,7 +36,7 @@ class Source:
         n = len(ts)
         if n == 0:
             return
-        late = np.empty(n, np.bool_)
+        late = room(n, np.bool_)
         count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
         if count:
             self._late.append(_taken(columns, np.flatnonzero(late)))
@@ -58,7 +59,9 @@ class Source:
     def own(self) -> None:
         """Copy what still waits: the caller may write to what it gave."""
         if self._borrowed and self._waiting:
-            self._waiting[-1] = self._joined(self._waiting[-1:])
+            columns = tuple([c.copy() for c in self._waiting[-1].columns])
+            ts = columns[self.stream.time].values
+            self._waiting[-1] = Batch(ts, ts, columns)
         self._borrowed = False
 
     def raise_to(self, watermark: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.batch import Ints
+from penstock.data.memory import room
 from penstock.kernels import registry as kernels
 from penstock.kernels.hashing import shift_of
 from penstock.state.arena import Arena
@@ -45,7 +46,7 @@ class Registry:
     def ids_and_new(self, words: Ints) -> tuple[Ids, Ids]:
         """The id of each row, and the first row of each value not seen before."""
         n = len(words)
-        out, fresh = np.empty(n, np.int32), np.empty(n, np.int32)
+        out, fresh = room(n, np.int32), room(n, np.int32)
         self._registers[kernels.NEW] = 0
         done = 0
         while True:

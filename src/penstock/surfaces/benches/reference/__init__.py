@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.data.memory import room
 from penstock.surfaces.benches.workload import Events
 from penstock.surfaces.benches.workload import Keys as Column
 
@@ -113,7 +114,7 @@ class Keys:
 
     def number(self, column: Column) -> Array:
         """The number of every key."""
-        ids = np.empty(len(column), np.uint32)
+        ids = room(len(column), np.uint32)
         done = 0
         while True:
             done, self.count = _number(column, done, self._slots, self._shift, self.values, self.count, ids)

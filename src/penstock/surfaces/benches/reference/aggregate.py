@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.memory import room
 from penstock.surfaces.benches import changes
 from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
@@ -72,7 +73,7 @@ class SlidingAggregate:
         a = rows["a"]
         ids = self.keys.number(a.x)
         self.groups = [fit(g, self.keys.room, 0) for g in self.groups]
-        out = tuple(np.empty(2 * len(a), d) for d in (np.int64, np.int64, np.int32, np.int64, np.float64))
+        out = tuple(room(2 * len(a), d) for d in (np.int64, np.int64, np.int32, np.int64, np.float64))
         k = _run(
             self.window, a.ts, a.x, ids, a.y, self.keys.values, self.mark, self.ring, self.follow,
             *self.groups, out,

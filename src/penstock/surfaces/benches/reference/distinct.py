@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.memory import room
 from penstock.surfaces.benches import changes
 from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
@@ -84,7 +85,7 @@ class Distinct:
         ids = self.keys.number(a.x)
         self.shown, self.youngest = (fit(s, self.keys.room, -1) for s in (self.shown, self.youngest))
         # An event shows at most itself and a successor of the copy that ends.
-        out = [np.empty(2 * len(a), d) for d in (np.int64, np.int64, np.int32)]
+        out = [room(2 * len(a), d) for d in (np.int64, np.int64, np.int32)]
         k = _run(
             self.window, a.ts, ids, self.keys.values, self.mark, self.ring, self.shown, self.youngest, *out
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.memory import room
 from penstock.surfaces.benches import changes
 from penstock.surfaces.benches.reference import Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
@@ -90,7 +91,7 @@ class Except:
         ids = [self.keys.number(s.x) for s in (a, b)]
         self.live_b = fit(self.live_b, self.keys.room, 0)
         self.young, self.shown = (fit(s, self.keys.room, LONG_AGO) for s in (self.young, self.shown))
-        out = [np.empty(2 * (len(a) + len(b)), d) for d in (np.uint8, np.int64, np.int64, np.int32)]
+        out = [room(2 * (len(a) + len(b)), d) for d in (np.uint8, np.int64, np.int64, np.int32)]
         k = _run(
             self.window, a.ts, ids[0], b.ts, ids[1], self.keys.values, self.mark, *self.rings,
             self.live_b, self.young, self.shown, np.zeros(4, np.int64), *out,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.memory import room
 from penstock.surfaces.benches import changes
 from penstock.surfaces.benches.reference import PIECE, Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
@@ -172,7 +173,7 @@ class ThreeWay:
         self.heads = tuple(fit(h, room, -1) for h, room in zip(self.heads, rooms, strict=True))
         self.pair_head = fit(self.pair_head, self.xs.room, -1)
         while at.sum() < len(a) + len(b) + len(c):
-            out = tuple(np.empty(PIECE, d) for d in (np.int64, np.int64, *[np.int32] * 4))
+            out = tuple(room(PIECE, d) for d in (np.int64, np.int64, *[np.int32] * 4))
             k = _run(
                 self.window, *streams, self.xs.values, self.ys.values, at, self.mark,
                 self.rings, self.chains, self.heads, self.pair, self.pair_chain, self.pair_head, out,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.memory import room
 from penstock.surfaces.benches import changes
 from penstock.surfaces.benches.reference import PIECE, Keys, fit, njit, ring_size
 from penstock.surfaces.benches.workload import Events, Workload
@@ -127,7 +128,7 @@ class WindowJoin:
         self.heads = [fit(h, self.keys.room, -1) for h in self.heads]
         i = j = 0
         while i < len(a) or j < len(b):
-            out = [np.empty(PIECE, d) for d in (np.int64, np.int64, np.int32, np.int32, np.int32)]
+            out = [room(PIECE, d) for d in (np.int64, np.int64, np.int32, np.int32, np.int32)]
             i, j, at, bt, k = _join(
                 self.window, a.ts, a.x, ida, a.y, b.ts, b.x, idb, b.y, i, j, *self.tails,
                 *self.rings, *self.chains, *self.heads, self.mark, *out,
