@@ -52,10 +52,14 @@ class View:
             alive = chunk.exp > now
             if alive.any():
                 kept.append(chunk if alive.all() else chunk.take(np.flatnonzero(alive)))
+        live = _whole(kept, len(self._types))
+        if live.sign is not None:
+            live = live.take(self._net(live))
+            live.sign = None
+            kept = [live]
         self._chunks = kept
         self._rows = sum(len(c) for c in kept)
-        whole = _whole(kept, len(self._types))
-        return whole if whole.sign is None else whole.take(self._net(whole))
+        return live
 
     def _net(self, batch: Batch) -> Array:
         """Positions of '+' rows that no '-' took away."""
