@@ -477,3 +477,11 @@ def test_timestamps_count_microseconds() -> None:
     play.advance(3_000_000)
     play.sends(("+", 2_000_000, 4_000_000, 2))
     play.shows((2,))
+
+
+def test_a_sum_of_counted_arguments_is_not_sent_again() -> None:
+    """One more 0 among arguments some of which were NULL changes neither the sum nor its end."""
+    play = Drawn("CREATE STREAM a (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+    play.query("SELECT k, SUM(x) AS s FROM a [RANGE 40] GROUP BY k", key=(0,))
+    play.push("a", (4, None, None), (4, 2, -2), (34, 2, 0), (75, 2, 5))
+    play.sends(("+", 4, 44, None, None), ("+", 4, 44, 2, -2), ("+", 44, 74, 2, 0))

@@ -17,15 +17,17 @@ FOREVER = np.iinfo(np.int64).max
 BLANK = (0, -1, -1, 0, -1, NEVER)
 
 EXP, GROUP, LATER, SUMMANDS = 0, 1, 2, 3
-FRONT, LENGTH, EMPTIED = 0, 1, 2
+FRONT, LENGTH, EMPTIED, COUNTED = 0, 1, 2, 3
+"""Registers; COUNTED: arguments are counted apart from members."""
 
 
 @inline
-def close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers):
+def close(start, n, plain, some, means, out_time, out_exp, out_gid, out_now, before, emptied, registers):
     """End an instant: of its rows [start, n) keep those that say something new; returns the new length.
 
     Rows of emptied groups go (the groups are listed in `emptied`, registers[EMPTIED] of them), and so do rows that
-    repeat what is shown: columns `plain` of out_now and the quotients `means` (rows of two columns).
+    repeat what is shown: columns `plain` of out_now, whether those in `some` are 0, and the quotients `means` (rows of
+    two columns).
     """
     kept = start
     for r in range(start, n):
@@ -40,6 +42,9 @@ def close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, e
                 if out_now[k, r] != before[b, 1 + k]:
                     news = True
                     break
+            for k in some:
+                if (out_now[k, r] > 0) != (before[b, 1 + k] > 0):
+                    news = True
             for m in range(means.shape[0]):
                 if news:
                     break
@@ -63,7 +68,7 @@ def close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, e
 
 @kernel
 def slide(
-    shape, begin, start, n, times, ends, gids, summands, now, ring, registers, state, plain, means,
+    shape, begin, start, n, times, ends, gids, summands, now, ring, registers, state, plain, some, means,
     out_time, out_exp, out_gid, out_now, before, emptied,
 ):  # fmt: skip
     """Take arrivals from `begin` on in time order and let members end until `now`; stops where the ring is full.
@@ -108,7 +113,18 @@ def slide(
         if t != instant:
             if doubt:
                 n = close(
-                    start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers
+                    start,
+                    n,
+                    plain,
+                    some,
+                    means,
+                    out_time,
+                    out_exp,
+                    out_gid,
+                    out_now,
+                    before,
+                    emptied,
+                    registers,
                 )
                 doubt = False
             start = n
@@ -158,7 +174,9 @@ def slide(
             group[SHOWN] = NEVER
     if i == arrivals:
         if doubt:
-            n = close(start, n, plain, means, out_time, out_exp, out_gid, out_now, before, emptied, registers)
+            n = close(
+                start, n, plain, some, means, out_time, out_exp, out_gid, out_now, before, emptied, registers
+            )
         start = n
     registers[FRONT] = front
     registers[LENGTH] = length

@@ -61,7 +61,8 @@ class SlidingSums:
         # Column 0 is a group's size; then come the sums, then per argument how many are not NULL. Until a NULL
         # comes the latter all equal the size and are left out.
         self._sums = sum(self._summed)
-        self._counted = False
+        self._registers = arena.array(f"{name}.registers", np.int64, 4, 0)
+        self._counted = bool(self._registers[kernels.COUNTED])
         sums = np.cumsum([0, *self._summed])
         self._spots = [
             (0, 0) if a.argument is None else (1 + int(sums[k]), 1 + self._sums + k)
@@ -77,17 +78,16 @@ class SlidingSums:
         blank = np.array([0, 0, -1, *[0] * (width - 1)], np.int64)
         self._ring = Slab(arena, f"{name}.ring", member=(np.int64, blank))
         self._ring.fit(64)
-        self._registers = arena.array(f"{name}.registers", np.int64, 3, 0)
 
     def _see(self) -> None:
         """Which columns of the totals are shown as they are, and which as quotients."""
         spots = list(zip(self._functions, self._places(), strict=True))
         plain = {count for function, (_, count) in spots if function == "count"}
         plain |= {total for function, (total, _) in spots if function == "sum"}
-        # A sum is NULL without arguments: then its count decides too.
-        if self._counted:
-            plain |= {count for function, (_, count) in spots if function == "sum"}
         self._plain = np.array(sorted(plain), np.int64)
+        # A sum is NULL without arguments: whether there are any is seen too.
+        some = {count for function, (_, count) in spots if function == "sum"} if self._counted else set()
+        self._some = np.array(sorted(some), np.int64)
         means = [spot for function, spot in spots if function == "avg"]
         self._means = np.array(means, np.int64).reshape(-1, 2)
 
@@ -98,6 +98,7 @@ class SlidingSums:
     def _count_apart(self) -> None:
         """The first NULL: from now on arguments are counted apart from members."""
         self._counted = True
+        self._registers[kernels.COUNTED] = 1
         self._ring["member"][:, kernels.SUMMANDS + self._sums :] = 1
         group = self._groups["group"]
         group[:, kernels.TOTALS + self._sums :] = group[:, kernels.SIZE : kernels.SIZE + 1]
@@ -122,7 +123,7 @@ class SlidingSums:
         while True:
             done, start, kept = kernels.slide(
                 (0,) * (width - 1), done, start, kept, batch.ts, batch.exp, gids, summands, now, self._ring["member"],
-                self._registers, state, self._plain, self._means, time, exp, gid, totals, before, emptied,
+                self._registers, state, self._plain, self._some, self._means, time, exp, gid, totals, before, emptied,
             )  # fmt: skip
             if done == n:
                 break
