@@ -64,7 +64,7 @@ class Grouping:
         link = (np.int32, -1)
         self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(links, link))
         self._groups = Slab(arena, name, group=(np.int64, kernels.BLANK))
-        self._begun = bool(self._keys)
+        self._begun = bool(self._keys) or len(self._groups_known) > 0
 
     @property
     def _width(self) -> int:

@@ -62,9 +62,10 @@ class FifoJoin:
             for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
         ]
         self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys])
-        self._fan = np.full((n, n), -1.0)
-        self._order = np.empty((n, n - 1, 4), np.int64)
-        self._plan()
+        self._fan = site.arena.array(f"{site.name}.fan", np.float64, (n, n), -1.0)
+        self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
+        if self._order[0, 0, 0] < 0:
+            self._plan()
         self._room = 1024
 
     def _between(self, i: int, j: int) -> list[Equality]:

@@ -86,7 +86,7 @@ class MultiwayJoin:
             pattern = Pattern.STRICT if lookup else patterns[i]
             one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
             self._inputs.append(one)
-        self._fan = np.full((len(schemas), len(schemas)), -1.0)
+        self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
 
     def _make_indexes(self, i: int, one: Input) -> None:
         """One index per partner this input shares equalities with, and one of all rows for walks without."""

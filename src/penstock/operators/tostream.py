@@ -30,6 +30,9 @@ class ToStreamOperation:
     def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
         self._types = [f.type for f in schema]
         self._kind = kind
+        self._arena, self._name = site.arena, site.name
+        self._alive = site.arena.array(f"{site.name}.alive", np.int32, 0)
+        """RSTREAM: the slots of the answer."""
         self._roster = Roster(site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
@@ -81,11 +84,10 @@ class ToStreamOperation:
             return np.empty(0, np.int64), np.empty(0, np.int32)
         return np.concatenate(at), np.concatenate(rows)
 
-    _alive: Array = np.empty(0, np.int32)
-
     def _settle(self, events: Events) -> None:
         if self._kind is StreamKind.RSTREAM:
             self._alive = np.setdiff1d(np.union1d(self._alive, events.started), events.ended)
+            self._arena.keep(f"{self._name}.alive", self._alive)
 
 
 def _now(column: Column) -> Column:

@@ -10,11 +10,11 @@ Cost       O(rows).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column
+from penstock.data.batch import Batch, Column
 from penstock.data.clock import FOREVER
 from penstock.data.memory import plus
 from penstock.data.schema import Schema
@@ -50,16 +50,18 @@ class UnboundedWindow:
 class SlidingWindow:
     """RANGE w SLIDE l: rows become visible, and end, at multiples of l."""
 
-    def __init__(self, site: Site, window: Range, schema: Schema) -> None:
+    def __init__(self, site: Site, window: Range, schema: Schema, stored: Sequence[int]) -> None:
         self._length = window.length
         self._slide = window.slide
-        self._strings = [i for i, f in enumerate(schema) if f.type is Type.STRING]
+        self._stored = tuple(stored)
+        self._arena, self._name = site.arena, f"{site.name}.held"
+        for k, i in enumerate(stored):
+            if schema[i].type is Type.STRING:
+                site.arena.strings(f"{self._name}.{k}")
         self._held = empty(len(schema))
-        site.arena.holders.append(self._mark)
-
-    def _mark(self, mark: Callable[[Array], None]) -> None:
-        for i in self._strings:
-            mark(self._held.columns[i].values)
+        held = site.arena.rows(self._name, [schema[i].type for i in stored])
+        if held is not None:
+            self._hold(held)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
@@ -69,14 +71,17 @@ class SlidingWindow:
         seen = np.flatnonzero(ts < exp)
         rows = together([self._held, Batch(ts, exp, batch.columns).take(seen)])
         visible = int(np.searchsorted(rows.ts, now, side="right"))
-        self._held = _kept(rows.slice(visible, len(rows)))
+        rest = rows.slice(visible, len(rows))
+        self._hold(rest.with_columns(tuple(rest.columns[i] for i in self._stored)))
         return rows.slice(0, visible)
 
-
-def _kept(batch: Batch) -> Batch:
-    """A copy that does not hold on to what it was cut from."""
-    columns = tuple(c if c is ABSENT else c.copy() for c in batch.columns)
-    return Batch(batch.ts.copy(), batch.exp.copy(), columns)
+    def _hold(self, rows: Batch) -> None:
+        """Keep rows that are not visible yet, in copies that do not hold on to what they were cut from."""
+        columns: list[Column] = [ABSENT] * len(self._held.columns)
+        for i, column in zip(self._stored, rows.columns, strict=True):
+            columns[i] = column if column is ABSENT else column.copy()
+        self._held = Batch(rows.ts.copy(), rows.exp.copy(), tuple(columns))
+        self._arena.keep_rows(self._name, self._held.with_columns(tuple(columns[i] for i in self._stored)))
 
 
 class RowsWindow:

@@ -129,9 +129,11 @@ class Pipeline:
         return {name for kind, name in self.sources if kind == "table"}
 
 
-def build(root: Root, evaluator: Evaluator, strings: Strings, since: int) -> Pipeline:
-    """A pipeline for a query that sees instants from `since` on."""
-    pipeline = Pipeline(Arena())
+def build(
+    root: Root, evaluator: Evaluator, strings: Strings, since: int, arena: Arena | None = None
+) -> Pipeline:
+    """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was."""
+    pipeline = Pipeline(Arena() if arena is None else arena)
     builder = _Builder(pipeline, evaluator, strings, since, root)
     builder.build(root.node, frozenset(range(len(root.node.schema))))
     return pipeline
@@ -193,7 +195,7 @@ class _Builder:
         elif window.slide == 1:
             operator = RangeWindow(window)
         else:
-            operator = SlidingWindow(self._site(node), window, node.schema)
+            operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
         return self._stage(operator, below)
 
     def filter(self, node: Filter, needed: Needed) -> int:

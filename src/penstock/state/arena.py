@@ -6,27 +6,43 @@ and taken up again without knowing what it means.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Array
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.types import Type
+from penstock.errors import StateError
 
 
 class Arena:
-    """Named arrays. `array` makes (or replaces) one, `grow` keeps what it held."""
+    """Named arrays. `array` makes (or replaces) one, `grow` keeps what it held, `keep` takes one made elsewhere.
 
-    def __init__(self) -> None:
+    An arena over `saved` arrays is for taking up what was: until `complete`, `array` gives what was saved under the
+    name, and whoever makes an array reads its size from what it is given.
+    """
+
+    def __init__(self, saved: Mapping[str, Array] | None = None) -> None:
         self.arrays: dict[str, Array] = {}
         self._strings: set[str] = set()
-        self.holders: list[Callable[[Callable[[Array], None]], None]] = []
-        """Whoever holds string codes elsewhere."""
+        self._saved = None if saved is None else dict(saved)
 
     def array(self, name: str, dtype: Any, shape: int | tuple[int, ...], fill: Any = None) -> Array:
-        made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
+        """An array that holds `fill` (a value, or an array of them), or anything; or what was saved, at least as long."""
+        if self._saved is not None:
+            made = self._taken_up(name, dtype, shape)
+        else:
+            made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
         self.arrays[name] = made
         return made
+
+    def keep(self, name: str, array: Array | None) -> None:
+        """This array in place of the one before; None: there is none any more."""
+        if array is None:
+            self.arrays.pop(name, None)
+        else:
+            self.arrays[name] = array
 
     def grow(self, name: str, size: int, fill: Any = None) -> Array:
         """The array with `size` entries along its first axis; new ones hold `fill`."""
@@ -45,13 +61,73 @@ class Arena:
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         """Show every string code that some array holds; entries never written may show anything."""
         for name in self._strings:
-            mark(self.arrays[name])
-        for held in self.holders:
-            held(mark)
+            if name in self.arrays:
+                mark(self.arrays[name])
 
     @property
     def size_bytes(self) -> int:
         return sum(a.nbytes for a in self.arrays.values())
+
+    # ------------------------------------------------------------------ rows
+
+    def keep_columns(self, name: str, columns: Sequence[Column]) -> None:
+        for i, column in enumerate(columns):
+            self.keep(f"{name}.{i}", column.values)
+            self.keep(f"{name}.{i}?", column.valid)
+
+    def keep_rows(self, name: str, rows: Batch) -> None:
+        """Rows without signs; if there are none, nothing."""
+        some = len(rows) > 0
+        self.keep(f"{name}.ts", rows.ts if some else None)
+        self.keep(f"{name}.exp", rows.exp if some else None)
+        for i, column in enumerate(rows.columns):
+            self.keep(f"{name}.{i}", column.values if some else None)
+            self.keep(f"{name}.{i}?", column.valid if some else None)
+
+    # ------------------------------------------------------------------ what was saved
+
+    def found(self, name: str, dtype: Any, shape: int | tuple[int, ...] = 0) -> Array | None:
+        """What was saved under a name that may hold nothing."""
+        if self._saved is None or name not in self._saved:
+            return None
+        return self._taken_up(name, dtype, shape)
+
+    def columns(self, name: str, types: Sequence[Type], rows: int | None = None) -> tuple[Column, ...]:
+        """Columns that were kept."""
+        made = []
+        for i, type_ in enumerate(types):
+            values = self._taken_up(f"{name}.{i}", type_.dtype, 0)
+            valid = self.found(f"{name}.{i}?", np.bool_)
+            rows = len(values) if rows is None else rows
+            if len(values) != rows or (valid is not None and len(valid) != rows):
+                raise StateError(f"columns of {name} differ in length")
+            made.append(Column(values, valid))
+        return tuple(made)
+
+    def rows(self, name: str, types: Sequence[Type]) -> Batch | None:
+        """Rows that were kept, if any were."""
+        ts = self.found(f"{name}.ts", np.int64)
+        if ts is None:
+            return None
+        exp = self._taken_up(f"{name}.exp", np.int64, len(ts))
+        return Batch(ts, exp, self.columns(name, types, len(ts)))
+
+    def _taken_up(self, name: str, dtype: Any, shape: int | tuple[int, ...]) -> Array:
+        assert self._saved is not None
+        found = self._saved.pop(name, None)
+        if found is None:
+            raise StateError(f"there is no array {name}")
+        least, *rest = (shape,) if isinstance(shape, int) else shape
+        if found.dtype != dtype or not found.ndim or list(found.shape[1:]) != rest or len(found) < least:
+            wanted = f"{np.dtype(dtype)}{[least, *rest]} or more"
+            raise StateError(f"array {name} is {found.dtype}{list(found.shape)}, not {wanted}")
+        return found
+
+    def complete(self) -> None:
+        """Everything saved was taken up: from now on arrays are made."""
+        if self._saved:
+            raise StateError(f"nobody takes up the arrays {', '.join(sorted(self._saved))}")
+        self._saved = None
 
 
 class Slab:
@@ -64,10 +140,10 @@ class Slab:
         self._arena = arena
         self._name = name
         self._fields = fields
-        self.capacity = 0
         self._arrays = {
             f: arena.array(f"{name}.{f}", dtype, (0, *np.shape(fill))) for f, (dtype, fill) in fields.items()
         }
+        self.capacity = min(map(len, self._arrays.values()))
 
     def fit(self, capacity: int) -> None:
         """Room for ids below `capacity`."""

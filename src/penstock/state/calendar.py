@@ -14,6 +14,8 @@ from penstock.kernels import calendar as kernels
 from penstock.state.arena import Arena
 
 BUCKETS = 256
+_BLANK = np.zeros(3, np.int64)
+_BLANK[kernels.DRAINED] = EARLIEST
 
 
 class Calendar:
@@ -22,13 +24,12 @@ class Calendar:
     def __init__(self, arena: Arena, name: str) -> None:
         self._arena = arena
         self._name = name
-        self.capacity = 0
         self.head = arena.array(f"{name}.head", np.int32, BUCKETS, -1)
         self.forth = arena.array(f"{name}.forth", np.int32, 0)
         self.back = arena.array(f"{name}.back", np.int32, 0)
         self.when = arena.array(f"{name}.when", np.int64, 0)
-        self.registers = arena.array(f"{name}.registers", np.int64, 3, 0)
-        self.registers[kernels.DRAINED] = EARLIEST
+        self.capacity = len(self.when)
+        self.registers = arena.array(f"{name}.registers", np.int64, 3, _BLANK)
 
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""

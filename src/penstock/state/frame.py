@@ -18,12 +18,17 @@ class Frame:
         self._arena = arena
         self._name = name
         self.types = tuple(types)
-        self.capacity = 0
         self.values = [arena.array(f"{name}.{i}", t.dtype, 0) for i, t in enumerate(types)]
-        self.valid: list[Mask | None] = [None] * len(self.values)
+        self.capacity = min(map(len, self.values), default=0)
+        self.valid: list[Mask | None] = [self._saved_mask(i) for i in range(len(self.values))]
         for i, type_ in enumerate(types):
             if type_ is Type.STRING:
                 arena.strings(f"{name}.{i}")
+
+    def _saved_mask(self, i: int) -> Mask | None:
+        mask = self._arena.found(f"{self._name}.{i}?", np.bool_, self.capacity)
+        self._arena.keep(f"{self._name}.{i}?", mask)
+        return mask
 
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`; what is there stays."""

@@ -29,7 +29,6 @@ class LinkedRoster:
         self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
-        self._capacity = 0
 
     def __len__(self) -> int:
         return len(self.roster)
@@ -55,11 +54,10 @@ class LinkedRoster:
         """Take a batch; its '+' rows are linked under `keys` (one row of keys per '+' row)."""
         events = self.roster.step(batch, now)
         capacity = self.roster.capacity
-        if capacity > self._capacity:
+        if capacity > self._fresh.capacity:
             self._fresh.fit(capacity)
             for index in self.indexes:
                 index.fit(self._arena, capacity)
-            self._capacity = capacity
         self.fresh[events.started] = True
         for index, key in zip(self.indexes, keys, strict=True):
             index.key[events.started] = key

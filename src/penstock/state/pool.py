@@ -24,33 +24,35 @@ class Pool:
         self._name = name
         self.frame = Frame(arena, f"{name}.row", types)
         self._free = arena.array(f"{name}.free", np.int32, 0)
-        self._left = 0
-        self.capacity = 0
+        self.capacity = len(self._free)
+        self._left = arena.array(f"{name}.left", np.int64, 1, 0)
 
     def __len__(self) -> int:
-        return self.capacity - self._left
+        return self.capacity - int(self._left[0])
 
     def take(self, columns: Sequence[Column], n: int) -> Slots:
         """Slots for n rows, the rows written there."""
-        if n > self._left:
+        if n > self._left[0]:
             self._grow(n)
-        self._left -= n
-        slots: Slots = self._free[self._left : self._left + n][::-1].copy()
+        left = int(self._left[0]) - n
+        self._left[0] = left
+        slots: Slots = self._free[left : left + n][::-1].copy()
         self.frame.put(slots, columns)
         return slots
 
     def give(self, slots: Slots) -> None:
         """The rows are gone; their slots may be taken again."""
-        self._free[self._left : self._left + len(slots)] = slots
-        self._left += len(slots)
+        left = int(self._left[0])
+        self._free[left : left + len(slots)] = slots
+        self._left[0] = left + len(slots)
 
     def _grow(self, wanted: int) -> None:
-        old = self.capacity
+        old, left = self.capacity, int(self._left[0])
         new = max(64, 2 * old)
-        while new - old + self._left < wanted:
+        while new - old + left < wanted:
             new *= 2
         self.frame.fit(new)
         self._free = self._arena.grow(f"{self._name}.free", new)
-        self._free[self._left : self._left + new - old] = np.arange(new - 1, old - 1, -1)
-        self._left += new - old
+        self._free[left : left + new - old] = np.arange(new - 1, old - 1, -1)
+        self._left[0] = left + new - old
         self.capacity = new

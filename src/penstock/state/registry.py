@@ -19,6 +19,12 @@ Ids = NDArray[np.int32]
 BUCKETS = 4
 """For each value: more cost memory, fewer cost mispredicted walks (3.1 ns a look-up against 3.8 with two)."""
 
+_FREE = np.arange(63, -1, -1, np.int32)
+_BLANK = np.zeros(3, np.int64)
+_BLANK[kernels.FREE] = len(_FREE)
+_BLANK[kernels.SHIFT] = shift_of(BUCKETS * len(_FREE))
+"""How a registry begins."""
+
 
 class Registry:
     """Value → id over rows of `width` words."""
@@ -26,15 +32,12 @@ class Registry:
     def __init__(self, arena: Arena, name: str, width: int) -> None:
         self._arena = arena
         self._name = name
-        self.capacity = 64
-        self._keys = arena.array(f"{name}.keys", np.int64, (self.capacity, width))
+        self._keys = arena.array(f"{name}.keys", np.int64, (len(_FREE), width))
+        self.capacity = len(self._keys)
         self._chain = arena.array(f"{name}.chain", np.int32, self.capacity, -2)
-        self._free = arena.array(f"{name}.free", np.int32, self.capacity)
-        self._free[:] = np.arange(self.capacity - 1, -1, -1)
+        self._free = arena.array(f"{name}.free", np.int32, self.capacity, _FREE)
         self._head = arena.array(f"{name}.head", np.int32, BUCKETS * self.capacity, -1)
-        self._registers = arena.array(f"{name}.registers", np.int64, 3, 0)
-        self._registers[kernels.FREE] = self.capacity
-        self._registers[kernels.SHIFT] = shift_of(len(self._head))
+        self._registers = arena.array(f"{name}.registers", np.int64, 3, _BLANK)
 
     def __len__(self) -> int:
         return self.capacity - int(self._registers[kernels.FREE])

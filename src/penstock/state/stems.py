@@ -34,13 +34,14 @@ class Stems:
         self._arena = arena
         self._name = name
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
-        self.edges = arena.array(f"{name}.edges", np.int64, (len(types), 5), 0)
+        edges, indexes = np.zeros((len(types), 5), np.int64), np.zeros((sum(keys), 4), np.int64)
+        edges[:, WIDTH] = [1 + 2 * k for k in keys]
+        indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
+        indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
+        self.edges = arena.array(f"{name}.edges", np.int64, edges.shape, edges)
         """Per edge: rows used, first live row, room, offset into `rows`, words a row."""
-        self.edges[:, WIDTH] = [1 + 2 * k for k in keys]
-        self.indexes = arena.array(f"{name}.indexes", np.int64, (sum(keys), 4), 0)
+        self.indexes = arena.array(f"{name}.indexes", np.int64, indexes.shape, indexes)
         """Per index: its edge, where its key stands in a row, offset into `head`, `shift` of the number of buckets."""
-        self.indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
-        self.indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
         self.first_index = np.concatenate([[0], np.cumsum(keys)])
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.head: Array = arena.array(f"{name}.head", np.int32, 0)

@@ -22,6 +22,7 @@ from penstock.data.batch import Array, Column, Mask
 from penstock.errors import DataError
 from penstock.kernels import strings as kernels
 from penstock.kernels.strings import BYTES, CODES, FREE
+from penstock.state.arena import Arena
 
 Codes = NDArray[np.int32]
 
@@ -222,6 +223,32 @@ class Strings:
         kernels.cut(codes, begins, ends, lows, highs, self._data, self._start, self._size)
         # The source is a view of the pool's bytes: growing makes a new array and leaves this one be.
         return self._intern(self._data.view(), lows, highs, None)
+
+    # -------------------------------------------------------------- leaving and coming back
+
+    def save(self, arena: Arena) -> None:
+        """Lay the pool into an arena: codes stay what they are. Who pinned a string pins it again."""
+        codes, used = int(self._meta[CODES]), int(self._meta[BYTES])
+        arena.keep("data", self._data[:used])
+        for name, array in (
+            ("start", self._start), ("size", self._size), ("hashes", self._hashes), ("free", self._free)
+        ):  # fmt: skip
+            arena.keep(name, array[:codes])
+        arena.keep("table", self._table)
+        arena.keep("meta", self._meta)
+        arena.keep("seed", self._seed)
+
+    def take_up(self, arena: Arena) -> None:
+        """Be the pool that was saved; nothing has been encoded here yet."""
+        self._meta = arena.array("meta", np.int64, 4)
+        codes = int(self._meta[CODES])
+        self._data = arena.array("data", np.uint8, int(self._meta[BYTES]))
+        self._start = arena.array("start", np.int64, codes)
+        self._size = arena.array("size", np.int32, codes)
+        self._hashes = arena.array("hashes", np.uint64, codes)
+        self._free = arena.array("free", np.int32, codes)
+        self._table = arena.array("table", np.int32, 256)
+        self._seed = arena.array("seed", np.uint64, 3)
 
     # -------------------------------------------------------------- keeping house
 

@@ -71,6 +71,18 @@ class View:
         rows = np.flatnonzero(batch.sign > 0)
         return rows[words.copies(ids[rows]) < net[ids[rows]]]
 
+    def save(self, arena: Arena, now: int) -> None:
+        """Lay the rows alive at the clock into an arena."""
+        self.compact(now)
+        (live,) = self._chunks
+        arena.keep_rows("view", live)
+
+    def take_up(self, arena: Arena, now: int) -> None:
+        """Hold what was saved."""
+        live = arena.rows("view", self._types)
+        if live is not None:
+            self.add(live, now)
+
     @property
     def size_bytes(self) -> int:
         return sum(
