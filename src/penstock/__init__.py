@@ -52,9 +52,20 @@ def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -
     from penstock.surfaces.options import options
     from penstock.surfaces.session import Session
 
-    if spark is not None or checkpoint is not None:
-        raise StateError("this version runs embedded only", hint="call connect() without arguments")
-    return Session(options(given))
+    if spark is None:
+        if checkpoint is not None:
+            raise StateError(
+                "a checkpoint is for a session on Spark", hint="call connect(spark, checkpoint=...)"
+            )
+        return Session(options(given))
+    if checkpoint is None:
+        raise StateError(
+            "a session on Spark needs a checkpoint directory", hint="call connect(spark, checkpoint=...)"
+        )
+    from penstock.surfaces.on_spark import SparkSession
+
+    cells = given.pop("cells", None)
+    return SparkSession(spark, checkpoint, cells, options(given))
 
 
 def __getattr__(name: str) -> Any:

@@ -180,6 +180,13 @@ class Engine:
             self._rise(until)
         self._advance()
 
+    def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
+        """Every row below its stream's watermark has come."""
+        self.check_idle()
+        for name, watermark in watermarks.items():
+            self.sources[name].raise_to(watermark)
+        self._advance()
+
     def update(
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
     ) -> None:

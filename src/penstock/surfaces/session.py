@@ -189,11 +189,11 @@ class Session:
             try:
                 match statement:
                     case CreateStream(stream):
-                        _fed_here("stream", stream.name, stream.format)
+                        self._check_source("stream", stream.name, stream.format)
                         time_type = one_clock(stream, time_type)
                         known.streams[stream.name.lower()] = stream
                     case CreateTable(table):
-                        _fed_here("table", table.name, table.format)
+                        self._check_source("table", table.name, table.format)
                         known.tables[table.name.lower()] = table
                     case CreateQuery(name, query):
                         top(optimize(query.root))
@@ -222,10 +222,10 @@ class Session:
     def _apply(self, statement: Statement, parsed: Parsed) -> Any:
         match statement:
             case CreateStream(stream):
-                _fed_here("stream", stream.name, stream.format)
+                self._check_source("stream", stream.name, stream.format)
                 self._add_stream(stream)
             case CreateTable(table):
-                _fed_here("table", table.name, table.format)
+                self._check_source("table", table.name, table.format)
                 self._add_table(table)
             case CreateQuery(name, query):
                 return self._register(name, query, keep=False)
@@ -240,6 +240,14 @@ class Session:
             case AlterQuery():
                 self._alter(statement, parsed)
         return None
+
+    def _check_source(self, what: str, name: str, format_: str | None) -> None:
+        """Formats are read by Spark; here rows are pushed."""
+        if format_ is not None:
+            raise PlanError(
+                f"{what} {name} is read by Spark (USING {format_}), and this session has none",
+                hint="leave out USING and push rows, or fill the table with update_table",
+            )
 
     def _add_stream(self, stream: Stream) -> None:
         self.engine.add_stream(stream)
@@ -282,7 +290,7 @@ class Session:
         )
         assert isinstance(declared, CreateTable)
         table = declared.table
-        rows = _no_rows(table.schema) if is_schema(data) else self._read(data, table.schema)
+        rows = no_rows(table.schema) if is_schema(data) else self._read(data, table.schema)
         self._add_table(table)
         self.engine.load(name.lower(), rows)
 
@@ -347,9 +355,12 @@ class Session:
         _new_name(name, self._queries)
         root = top(optimize(bound.root))
         standing = self.engine.register(name, root, keep=flag(keep, "keep"))
-        made = Query(self, standing, bound)
+        made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made
+
+    def _made(self, standing: Standing, bound: Bound) -> Query:
+        return Query(self, standing, bound)
 
     def drop(self, name: str) -> None:
         """Remove a query."""
@@ -410,7 +421,7 @@ class Session:
             )
         schema = self.catalog.tables[key].schema
         when = None if at is None else self.instant(at)
-        nothing = _no_rows(schema)
+        nothing = no_rows(schema)
         gone = nothing if delete is None else self._read(delete, schema)
         new = nothing if insert is None else self._read(insert, schema)
         self.engine.update(key, when, gone, new)
@@ -419,7 +430,7 @@ class Session:
         """Rows that came below their stream's watermark."""
         key = self._stream(stream)
         schema = self.catalog.streams[key].schema
-        columns = self.engine.sources[key].late() or _no_rows(schema)
+        columns = self.engine.sources[key].late() or no_rows(schema)
         arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
 
@@ -462,7 +473,7 @@ class Session:
         return self.engine.size_bytes
 
 
-def _no_rows(schema: Schema) -> tuple[Column, ...]:
+def no_rows(schema: Schema) -> tuple[Column, ...]:
     return tuple(Column(np.empty(0, f.type.dtype)) for f in schema)
 
 
@@ -474,12 +485,3 @@ def _new_name(name: str, queries: Collection[str]) -> None:
 def _known_name(name: str, queries: Collection[str]) -> None:
     if name.lower() not in queries:
         raise BindError(f"there is no query {name}", hint=f"queries are {', '.join(queries) or 'none'}")
-
-
-def _fed_here(what: str, name: str, format_: str | None) -> None:
-    """Formats are read by Spark; here rows are pushed."""
-    if format_ is not None:
-        raise PlanError(
-            f"{what} {name} is read by Spark (USING {format_}), and this session has none",
-            hint="leave out USING and push rows, or fill the table with update_table",
-        )

@@ -1,0 +1,249 @@
+"""One cell: an embedded engine, the log of what it accepted, and the way back after a crash.
+
+Invariant  the state after step n is a function of the declarations, the logged input and the watermarks of steps 1..n.
+           A step is asked for at least once: one that has been applied is answered with what was laid down, one that
+           was logged is applied from the log, so that a repeat changes nothing.
+Cost       a step: one write and one flush of its input; now and then one of the state.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.data.batch import Column, gather
+from penstock.errors import StateError
+from penstock.kernels.events import time_order
+from penstock.plan.catalog import Function, Stream
+from penstock.runtime.border import read_rows, write_column
+from penstock.runtime.embedded import Engine
+from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.layout import INPUT, Layout
+from penstock.runtime.spark.plans import Flowing, Input, flowing
+from penstock.runtime.spark.store import Store, read_segment, sync_folder, write_segment
+
+ROWS = "rows"
+
+
+class Cell:
+    """Cell `number` of `cells`."""
+
+    def __init__(self, store: Store, number: int, cells: int, functions: dict[str, Function]) -> None:
+        self.store = store
+        self.number = number
+        self.cells = cells
+        self.functions = functions
+        self.version = 0
+        """The last step applied."""
+        self._declared_at = 0
+        self._flowing: Flowing | None = None
+        self._engine: Engine | None = None
+        self._answer: dict[str, Any] = {}
+
+    # ------------------------------------------------------------------ a step
+
+    def step(self, header: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
+        """Apply a step once; what it gave, also if it was applied before."""
+        step = int(header["step"])
+        self._catch_up(step - 1)
+        if self.version == step:
+            return self._answer
+        if self.version > step:
+            raise StateError(f"cell {self.number} is at step {self.version}, and step {step} was asked for")
+        place = self.store.log(self.number, step)
+        if place.exists():
+            header, tables = read_segment(place)
+            rows = tables[ROWS]
+        else:
+            write_segment(place, header, {ROWS: rows})
+        self._answer = self._apply(header, rows, lay_down=True)
+        return self._answer
+
+    def _catch_up(self, step: int) -> None:
+        """Bring the state to a step from the log, laying nothing down but the last results."""
+        while self.version < step:
+            ahead = self.version + 1
+            header, tables = read_segment(self.store.log(self.number, ahead))
+            self._answer = self._apply(header, tables[ROWS], lay_down=ahead == step)
+
+    def _apply(self, header: dict[str, Any], rows: pa.Table, *, lay_down: bool) -> dict[str, Any]:
+        began = time.perf_counter()
+        step = int(header["step"])
+        engine = self._told(int(header["declared"]), header["watermarks"], header["updates"])
+        self._update_tables(engine, header["updates"], first=False)
+        counts = self._feed(engine, rows, header["watermarks"], step if lay_down else None)
+        if header["flush"] is not None:
+            engine.raise_watermarks(self._physical(header["flush"]))
+        engine.settle()
+        results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
+        if lay_down:
+            self._lay_down(step, results)
+        self.version = step
+        return {
+            "cell": self.number,
+            "step": step,
+            "clock": engine.clock,
+            "out": {name: table.num_rows for name, table in results.items()},
+            "state_bytes": engine.size_bytes,
+            "ms": round(1000 * (time.perf_counter() - began), 3),
+            **counts,
+        }
+
+    # ------------------------------------------------------------------ what is asked
+
+    def _told(self, declared_at: int, watermarks: dict[str, int], updates: list[str]) -> Engine:
+        """The engine with the watermarks of the step and the queries declared for it."""
+        engine = self._engine
+        if engine is not None and self._flowing is not None:
+            engine.raise_watermarks(self._physical(watermarks))
+        if engine is None or declared_at != self._declared_at:
+            declared = Declared.of(self.store.get("declared", declared_at))
+            engine = self._declare(
+                engine, flowing(declared, declared.catalog(self.functions), self.cells), updates
+            )
+            self._declared_at = declared_at
+            engine.raise_watermarks(self._physical(watermarks))
+        return engine
+
+    def _declare(self, engine: Engine | None, wanted: Flowing, updates: list[str]) -> Engine:
+        """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
+        if engine is None:
+            engine = Engine(wanted.catalog)
+        engine.catalog.functions.update(wanted.catalog.functions)
+        for key, stream in wanted.catalog.streams.items():
+            if key not in engine.sources:
+                engine.add_stream(stream)
+                engine.catalog.streams[key] = stream
+        for key, table in wanted.catalog.tables.items():
+            if key not in engine.tables:
+                engine.add_table(table)
+                engine.catalog.tables[key] = table
+        self._update_tables(engine, updates, first=True)
+        for standing in list(engine.queries.values()):
+            if standing.name not in wanted.roots:
+                engine.drop(standing.name)
+        for name, root in wanted.roots.items():
+            if name.lower() not in engine.queries:
+                engine.register(name, root, keep=False)
+        for key in [k for k in engine.sources if k not in wanted.catalog.streams]:
+            del engine.sources[key], engine.catalog.streams[key]
+        self._engine, self._flowing = engine, wanted
+        return engine
+
+    def _physical(self, watermarks: dict[str, int]) -> dict[str, int]:
+        """Watermarks of streams as those of their inputs."""
+        assert self._flowing is not None and self._engine is not None
+        inputs = self._flowing.inputs
+        return {
+            i.name: watermarks[i.stream]
+            for i in inputs
+            if i.stream in watermarks and i.name in self._engine.sources
+        }
+
+    def _update_tables(self, engine: Engine, updates: list[str], *, first: bool) -> None:
+        """First contents come before the queries that read them, updates after."""
+        for name in updates:
+            header, tables = read_segment(self.store.root / "tables" / name)
+            if header["first"] != first:
+                continue
+            schema = engine.tables[header["table"]].table.schema
+            gone, new = (read_rows(tables[part], schema, engine.strings) for part in ("delete", "insert"))
+            if first:
+                engine.load(header["table"], new)
+            else:
+                engine.update(header["table"], header["at"], gone, new)
+
+    def _feed(
+        self, engine: Engine, rows: pa.Table, watermarks: dict[str, int], late_step: int | None
+    ) -> dict[str, Any]:
+        """Rows to their inputs in time order, but for those that came too late."""
+        assert self._flowing is not None
+        late: dict[str, int] = {}
+        newest: dict[str, int] = {}
+        which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
+        for number, fed in enumerate(self._flowing.inputs):
+            own = (
+                rows
+                if len(self._flowing.inputs) == 1
+                else rows.take(pa.array(np.flatnonzero(which == number)))
+            )
+            if not own.num_rows:
+                continue
+            stream = self._flowing.catalog.streams[fed.name]
+            if fed.counted:
+                own = own.take(_content_order(own, self._flowing.layout, fed))
+            columns = self._flowing.layout.read(own, fed.logical, engine.strings)
+            ts = columns[stream.time].values
+            newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
+            too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
+            if too_late.any():
+                if fed.counts(self.number):
+                    late[fed.stream] = int(too_late.sum())
+                    if late_step is not None:
+                        self._set_aside(
+                            stream, fed.stream, _at(columns, np.flatnonzero(too_late)), engine, late_step
+                        )
+                columns = _at(columns, np.flatnonzero(~too_late))
+            order = time_order(columns[stream.time].values)
+            engine.push(fed.name, columns if order is None else _at(columns, order))
+        return {"rows": rows.num_rows, "late": late, "newest": newest}
+
+    # ------------------------------------------------------------------ what is laid down
+
+    def _lay_down(self, step: int, results: dict[str, pa.Table]) -> None:
+        folder = self.store.out(step, self.number)
+        if folder.exists():
+            shutil.rmtree(folder)
+        making = folder.with_name(f".{folder.name}.tmp")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        for name, table in results.items():
+            pq.write_table(for_spark(table), making / f"{quote(name, safe='')}.parquet", compression="lz4")
+        making.rename(folder)
+        sync_folder(folder.parent)
+
+    def _set_aside(
+        self, stream: Stream, name: str, columns: tuple[Column, ...], engine: Engine, step: int
+    ) -> None:
+        place = self.store.late(name, step, self.number)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        arrays = [
+            write_column(c, f.type, engine.strings) for c, f in zip(columns, stream.schema, strict=True)
+        ]
+        table = pa.Table.from_arrays(arrays, names=[f.name for f in stream.schema])
+        making = place.with_name(f".{place.name}.tmp")
+        pq.write_table(for_spark(table), making)
+        making.replace(place)
+
+
+def for_spark(table: pa.Table) -> pa.Table:
+    """Types that Spark reads back as its own: instants in UTC, intervals in microseconds."""
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_timestamp(kind):
+            column = column.cast(pa.timestamp("us", "UTC"))
+        elif pa.types.is_duration(kind):
+            column = column.cast(pa.int64())
+        elif pa.types.is_null(kind):
+            column = column.cast(pa.string())
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _content_order(rows: pa.Table, layout: Layout, fed: Input) -> pa.Array:
+    """Rows by time and then by content: what a window that counts rows sees must not hang on how they came."""
+    places = layout.places[fed.stream]
+    keys = [places[fed.logical.time], *places]
+    return pc.sort_indices(rows, sort_keys=[(f"c{slot}", "ascending") for slot in dict.fromkeys(keys)])
+
+
+def _at(columns: tuple[Column, ...], rows: Any) -> tuple[Column, ...]:
+    return tuple(Column(c.values, c.valid) for c in gather(columns, rows))

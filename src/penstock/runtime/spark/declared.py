@@ -1,0 +1,80 @@
+"""What a flow has been told: streams, tables and queries, as text that survives.
+
+A query is its SQL. Driver and cells parse, bind, plan and place it each for themselves and come to the same plan; no plan,
+and no code, ever travels through the checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.data.schema import Field, Schema
+from penstock.data.types import Type
+from penstock.errors import StateError
+from penstock.language import Select, bind, parse
+from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.roots import Root, top
+from penstock.rules import optimize
+
+
+@dataclass(slots=True)
+class Declared:
+    """The declarations in force from some step on; names in lower case are keys."""
+
+    streams: dict[str, Stream] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    queries: dict[str, str] = field(default_factory=dict)
+    """Name as given → SELECT."""
+    functions: dict[str, str] = field(default_factory=dict)
+    """Name → what the function is: type, kind and a hash of its code."""
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "streams": [
+                {"name": s.name, "columns": _columns(s.schema), "time": s.time, "delay": s.delay}
+                for s in self.streams.values()
+            ],
+            "tables": [
+                {"name": t.name, "columns": _columns(t.schema), "retroactive": t.retroactive}
+                for t in self.tables.values()
+            ],
+            "queries": [[name, sql] for name, sql in self.queries.items()],
+            "functions": self.functions,
+        }
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Declared:
+        streams = [Stream(s["name"], _schema(s["columns"]), s["time"], s["delay"]) for s in told["streams"]]
+        tables = [Table(t["name"], _schema(t["columns"]), t["retroactive"]) for t in told["tables"]]
+        return cls(
+            {s.name.lower(): s for s in streams},
+            {t.name.lower(): t for t in tables},
+            dict(told["queries"]),
+            dict(told["functions"]),
+        )
+
+    def catalog(self, functions: dict[str, Function]) -> Catalog:
+        missing = [name for name in self.functions if name not in functions]
+        if missing:
+            raise StateError(
+                f"function {missing[0]} is not registered",
+                hint="call create_function with the same name before start",
+            )
+        return Catalog(dict(self.streams), dict(self.tables), dict(functions))
+
+
+def planned(sql: str, catalog: Catalog) -> Root:
+    """A query's plan from its text."""
+    statement = bind(parse(sql)[0], catalog)
+    if not isinstance(statement, Select):
+        raise StateError(f"not a SELECT: {sql}")
+    return top(optimize(statement.query.root))
+
+
+def _columns(schema: Schema) -> list[list[str]]:
+    return [[f.name, f.type.value] for f in schema]
+
+
+def _schema(columns: list[list[str]]) -> Schema:
+    return tuple(Field(name, Type(kind)) for name, kind in columns)

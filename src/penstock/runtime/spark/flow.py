@@ -1,0 +1,288 @@
+"""The driver's side: one Spark query, one step a micro-batch.
+
+A step is decided before it is run: its number, the watermarks, the declarations and the updates of tables are written down,
+then the cells are asked. Spark may ask for a batch again after a crash; it then gets the step it got before.
+
+Watermarks rise between steps: W is the greatest time seen so far less the delay, over all cells. A cell may know more of its
+own rows and run ahead of the others, never ahead of the next step's W. So what a step holds back comes with the next
+one; when no rows come, a step without rows brings it (`settle`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
+from penstock.data.types import Type
+from penstock.plan.catalog import Function
+from penstock.plan.roots import Root
+from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.plans import Flowing, flowing
+from penstock.runtime.spark.routes import laid_out, routed
+from penstock.runtime.spark.store import Store, write_segment
+
+Sink = Callable[[int, dict[str, int]], None]
+"""Takes a step and how many changes each query made in it."""
+
+
+class Flow:
+    """All queries of a session over all its streams, on `cells` cells."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str, cells: int) -> None:
+        self.spark = spark
+        self.store = Store(checkpoint)
+        self.cells = int(self.store.open(cells)["cells"])
+        self.declared = Declared()
+        self.functions: dict[str, Function] = {}
+        self.sinks: dict[str, list[Sink]] = {}
+        """By query; what is under "" takes every query's changes."""
+        self.progress: list[dict[str, Any]] = []
+        self._folder = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+        self._lock = threading.RLock()
+        self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
+        self._planned: tuple[str, Flowing] | None = None
+        steps = self.store.numbers("steps")
+        self.step = steps[-1] if steps else 0
+        """The last step decided."""
+        done = self.store.at("done", self.step)
+        self.done = done[0] if done else 0
+        self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
+        self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
+        self.clock: int | None = done[1]["clock"] if done else None
+        self.matched: dict[str, int] = {}
+        self.failed: BaseException | None = None
+        self.behind = False
+        """Some cell has not applied all that the watermarks allow."""
+
+    # ------------------------------------------------------------------ what is declared
+
+    def plan(self) -> Flowing:
+        """The declarations as the cells see them."""
+        told = json.dumps(self.declared.json())
+        if self._planned is None or self._planned[0] != told:
+            catalog = self.declared.catalog(self.functions)
+            self._planned = (told, flowing(self.declared, catalog, self.cells))
+        return self._planned[1]
+
+    def root(self, query: str) -> Root:
+        return self.plan().roots[query]
+
+    @property
+    def first_instant(self) -> int:
+        types = {s.time_type for s in self.declared.streams.values()}
+        return FIRST_MICROSECOND if Type.TIMESTAMP in types else EARLIEST
+
+    @property
+    def time_type(self) -> Type:
+        return next(s.time_type for s in self.declared.streams.values())
+
+    def update_table(
+        self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
+    ) -> None:
+        """Takes effect with the next step."""
+        with self._lock:
+            self._updates.append(
+                ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
+            )
+
+    # ------------------------------------------------------------------ steps
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        """Spark's micro-batch `batch`."""
+        with self._lock:
+            self._run(self._decide(batch, None), frame)
+
+    def settle(self) -> None:
+        """Bring every cell to the clock."""
+        with self._lock:
+            if self.behind:
+                self._run(self._decide(None, None), None)
+
+    def flush(self) -> None:
+        """The input has ended: apply all that has come."""
+        with self._lock:
+            if self.newest:
+                end = max(self.newest.values()) + 1
+                self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
+
+    def recover(self) -> None:
+        """A step without rows that was decided and not done is done now; one with rows Spark asks for again."""
+        with self._lock:
+            if self.step > self.done:
+                header = self.store.get("steps", self.step)
+                if header["batch"] is None:
+                    self._run(header, None)
+
+    def _decide(self, batch: int | None, flush: dict[str, int] | None) -> dict[str, Any]:
+        """The header of the next step, written down; the one written before if Spark asks again."""
+        if batch is not None and self.step:
+            before = self.store.get("steps", self.step)
+            if before["batch"] == batch:
+                return before
+        step = self.step + 1
+        told = self.declared.json()
+        known = self.store.at("declared", step)
+        if known is None or known[1] != told:
+            self.store.put("declared", step, told)
+            known = (step, told)
+        updates = []
+        for number, (header, tables) in enumerate(self._updates):
+            name = f"{step:012d}-{number}.arrow"
+            write_segment(self.store.root / "tables" / name, header, tables)
+            updates.append(name)
+        header = {
+            "step": step,
+            "batch": batch,
+            "declared": known[0],
+            "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
+            "updates": updates,
+            "flush": flush,
+        }
+        self.store.put("steps", step, header)
+        self._updates.clear()
+        self.step = step
+        return header
+
+    def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
+        began = time.perf_counter()
+        step = int(header["step"])
+        answers = [json.loads(row[0]) for row in self._ask(header, frame).collect()]
+        counted = self._note(header, answers)
+        asked = time.perf_counter()
+        for sink in self.sinks.get("", []):
+            sink(step, counted)
+        for name, rows in counted.items():
+            for sink in self.sinks.get(name, []):
+                sink(step, {name: rows})
+        self._tell(header, answers, asked - began, time.perf_counter() - asked)
+        self.store.forget_results(step)
+
+    def _ask(self, header: dict[str, Any], frame: DataFrame | None) -> DataFrame:
+        plan = self.plan()
+        spread = routed(frame, plan, self.cells) if frame is not None else self._nothing(plan)
+        folder, root, cells = str(self._folder), str(self.store.root), self.cells
+        code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pyspark import TaskContext
+
+            from penstock.runtime.spark import host
+
+            context = TaskContext.get()
+            assert context is not None
+            answer = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
+            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(answer)])], ["answer"])
+
+        return spread.mapInArrow(task, "answer STRING")
+
+    def _nothing(self, plan: Flowing) -> DataFrame:
+        """A frame without rows, one partition a cell."""
+        rows = self.spark.range(0, self.cells, 1, self.cells)
+        empty = [F.lit(None).cast(str(t)).alias(f"c{i}") for i, t in enumerate(plan.layout.slots)]
+        return rows.where("id < 0").select(F.lit(0).alias("__input"), *empty)
+
+    def _note(self, header: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, int]:
+        """Raise the watermarks by what the cells saw; how many changes each query made."""
+        step = int(header["step"])
+        for answer in answers:
+            for name, newest in answer["newest"].items():
+                self.newest[name] = max(self.newest.get(name, newest), newest)
+        watermarks = dict(header["watermarks"])
+        for name, newest in self.newest.items():
+            if name in watermarks:
+                delay = self.declared.streams[name].delay
+                watermarks[name] = max(watermarks[name], newest - delay)
+        for name, end in (header["flush"] or {}).items():
+            watermarks[name] = max(watermarks[name], end)
+        self.watermarks = watermarks
+        read = {i.stream for i in self.plan().inputs}
+        if read:
+            clock = min(watermarks[name] for name in read) - 1
+            self.clock = clock if self.clock is None else max(self.clock, clock)
+            self.behind = any(answer["clock"] < self.clock for answer in answers)
+        if step > self.done:
+            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
+            self.store.put("done", step, content)
+            self.done = step
+        counted: dict[str, int] = {}
+        for answer in answers:
+            for name, rows in answer["out"].items():
+                counted[name] = counted.get(name, 0) + rows
+                self.matched[name] = self.matched.get(name, 0) + rows
+        return counted
+
+    def _tell(
+        self, header: dict[str, Any], answers: list[dict[str, Any]], cells: float, sinks: float
+    ) -> None:
+        late: dict[str, int] = {}
+        for answer in answers:
+            for name, rows in answer["late"].items():
+                late[name] = late.get(name, 0) + rows
+        queries = {name: {"numOutputRows": 0} for name in self.declared.queries}
+        for answer in answers:
+            for name, rows in answer["out"].items():
+                queries.setdefault(name, {"numOutputRows": 0})["numOutputRows"] += rows
+        self.progress.append(
+            {
+                "step": header["step"],
+                "batchId": header["batch"],
+                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "numInputRows": sum(a["rows"] for a in answers),
+                "durationMs": {
+                    "cells": round(1000 * cells),
+                    "sinks": round(1000 * sinks),
+                    "work": max((a["ms"] for a in answers), default=0.0),
+                },
+                "stateBytes": sum(a["state_bytes"] for a in answers),
+                "late": late,
+                "watermarks": self.watermarks,
+                "clock": self.clock,
+                "queries": queries,
+            }
+        )
+        del self.progress[:-100]
+
+    # ------------------------------------------------------------------ running
+
+    def start(self, streams: dict[str, DataFrame], trigger: dict[str, Any], *, flush: bool) -> Handle:
+        """One Spark query over all streams."""
+        self.recover()
+        layout = self.plan().layout
+        parts = [
+            laid_out(streams[name], stream, number, layout)
+            for number, (name, stream) in enumerate(self.declared.streams.items())
+        ]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionAll(part)
+        writer = whole.writeStream.foreachBatch(self._taken)
+        writer = writer.option("checkpointLocation", str(self.store.root / "spark"))
+        query = (writer.trigger(**trigger) if trigger else writer).start()
+        ends = bool(trigger.get("availableNow") or trigger.get("once"))
+        return Handle(self, query, ends=ends, flush=flush)
+
+    def _taken(self, frame: DataFrame, batch: int) -> None:
+        try:
+            self.take(frame, batch)
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def close(self) -> None:
+        """Let the hosts of this machine go."""
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,109 @@
+"""What `start` gives back: one flow as Spark runs it, with the calls of a `StreamingQuery`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.errors import PenstockError, StateError
+
+if TYPE_CHECKING:
+    from penstock.runtime.spark.flow import Flow
+
+QUIET = 1.0
+"""Seconds without a batch after which cells are brought to the clock."""
+
+
+class Handle:
+    """`ends`: the input is finite and the flow ends with it; `flush`: then applies all that has come."""
+
+    def __init__(self, flow: Flow, query: StreamingQuery | None, *, ends: bool, flush: bool) -> None:
+        self._flow = flow
+        self._query = query
+        self._ends = ends
+        self._flush = flush
+        self._error: BaseException | None = None
+        self._stopped = threading.Event()
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._watching, daemon=True, name="penstock-flow")
+        self._watch.start()
+
+    def _watching(self) -> None:
+        try:
+            seen = len(self._flow.progress), time.monotonic()
+            while self._query is not None and self._query.isActive:
+                time.sleep(0.05)
+                if self._flow.step != seen[0]:
+                    seen = self._flow.step, time.monotonic()
+                elif self._flow.behind and not self._ends and time.monotonic() - seen[1] > QUIET:
+                    self._flow.settle()
+            failed = self._query.exception() if self._query is not None else None
+            if failed is not None:
+                self._error = self._flow.failed or failed
+            elif self._ends and not self._stopped.is_set():
+                self._flow.settle()
+                if self._flush:
+                    self._flow.flush()
+        except BaseException as error:  # noqa: BLE001 - told by exception() and awaitTermination()
+            self._error = error
+        finally:
+            self._over.set()
+
+    # ------------------------------------------------------------------ as Spark has it
+
+    @property
+    def id(self) -> str | None:
+        return None if self._query is None else str(self._query.id)
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        return not self._over.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        if self._query is None or not self._query.isActive:
+            return {"message": "Stopped", "isDataAvailable": False, "isTriggerActive": False}
+        return dict(self._query.status)
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        """The last hundred steps."""
+        return list(self._flow.progress)
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return self._flow.progress[-1] if self._flow.progress else None
+
+    def exception(self) -> BaseException | None:
+        """Why the flow ended, if it failed."""
+        return self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
+        """Wait until the flow has ended; False if it has not within `timeout` seconds. Raises what it failed with."""
+        over = self._over.wait(timeout)
+        if self._error is not None:
+            raise self._raised(self._error)
+        return over
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+        """Wait until everything that has come is applied as far as the watermarks allow."""
+        if self._query is not None and self._query.isActive:
+            self._query.processAllAvailable()
+        if self._error is not None:
+            raise self._raised(self._error)
+        self._flow.settle()
+
+    def stop(self) -> None:
+        """End the flow; it goes on from its checkpoint when started again."""
+        self._stopped.set()
+        if self._query is not None:
+            self._query.stop()
+        self._over.wait(60)
+        self._flow.close()
+
+    @staticmethod
+    def _raised(error: BaseException) -> BaseException:
+        return error if isinstance(error, PenstockError) else StateError(f"the flow failed: {error}")

@@ -1,0 +1,67 @@
+"""Columns of several streams in one frame, so that one exchange carries them all.
+
+Streams share columns of equal type by position (`c0`, `c1`, …): a row of any of them fills its own and leaves the rest
+NULL. Times travel as numbers: what a cell counts in, and independent of Spark's time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.data.batch import Column
+from penstock.data.types import Type
+from penstock.plan.catalog import Stream
+from penstock.state.arrow import from_arrow
+from penstock.state.strings import Strings
+
+TRAVELS_AS = {Type.TIMESTAMP: Type.BIGINT, Type.DATE: Type.INT}
+"""Types that cross as another one: microseconds and days."""
+
+CELL, INPUT = "__cell", "__input"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`slots` are the types of the shared columns, `places` the slot of every column of every stream."""
+
+    slots: tuple[Type, ...]
+    places: dict[str, tuple[int, ...]]
+
+    @property
+    def ddl(self) -> str:
+        """The frame's columns as Spark declares them."""
+        columns = [f"{CELL} INT", f"{INPUT} INT", *(f"c{i} {t}" for i, t in enumerate(self.slots))]
+        return ", ".join(columns)
+
+    def read(self, rows: pa.Table, stream: Stream, strings: Strings) -> tuple[Column, ...]:
+        """A stream's columns from rows of the frame that are all its own."""
+        columns = []
+        for field, slot in zip(stream.schema, self.places[stream.name.lower()], strict=True):
+            array = rows.column(f"c{slot}").combine_chunks()
+            if isinstance(array, pa.ChunkedArray):
+                array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+            columns.append(from_arrow(array, TRAVELS_AS.get(field.type, field.type), strings))
+        return tuple(columns)
+
+
+def lay_out(streams: Iterable[Stream]) -> Layout:
+    """Each stream takes the first free slots of its columns' types."""
+    slots: list[Type] = []
+    places: dict[str, tuple[int, ...]] = {}
+    for stream in streams:
+        free = list(range(len(slots)))
+        taken: list[int] = []
+        for field in stream.schema:
+            kind = TRAVELS_AS.get(field.type, field.type)
+            slot = next((i for i in free if slots[i] is kind), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(kind)
+            else:
+                free.remove(slot)
+            taken.append(slot)
+        places[stream.name.lower()] = tuple(taken)
+    return Layout(tuple(slots), places)

@@ -1,0 +1,247 @@
+"""The session on Spark: the same names and statements, rows from Spark's sources, answers to Spark's sinks.
+
+What is declared is checked here exactly as in an embedded session (an engine that is never fed stands behind it), then told
+to the flow, which carries it out from its next step on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.data.batch import Column
+from penstock.data.types import Type
+from penstock.errors import DataError, PlanError, StateError
+from penstock.plan.catalog import Stream, Table
+from penstock.plan.nodes import Query as Bound
+from penstock.runtime.border import write_column
+from penstock.runtime.embedded import Standing
+from penstock.runtime.spark import frames, sinks
+from penstock.runtime.spark.flow import Flow
+from penstock.runtime.spark.handle import Handle
+from penstock.surfaces.arguments import checked_name
+from penstock.surfaces.options import Options
+from penstock.surfaces.session import Query, Rows, Session, no_rows
+
+
+class SparkQuery(Query):
+    """A standing query of a flow; its changes go to the sinks named for it."""
+
+    _session: SparkSession
+
+    @property
+    def matched(self) -> int:
+        """How many changes there have been since this process started the flow."""
+        return self._session.flow.matched.get(self.name, 0)
+
+    @property
+    def size_bytes(self) -> int:
+        raise StateError("on Spark state is counted per flow", hint="see stateBytes in lastProgress")
+
+    def changes(self) -> pa.Table:
+        raise StateError(
+            "on Spark changes go to sinks", hint="use foreach_batch, write or to_table before start"
+        )
+
+    def snapshot(self, at: object = None) -> pa.Table:
+        raise StateError("on Spark the current answer goes to a sink", hint='use to_table(name, mode="view")')
+
+    # ------------------------------------------------------------------ sinks
+
+    def foreach_batch(self, function: Callable[[Any, int], None]) -> SparkQuery:
+        """`function(frame, step)` for every step with changes; a step is repeated after a crash, with the same number."""
+        if not callable(function):
+            raise DataError(f"{function!r} cannot be called")
+        flow, name = self._session.flow, self.name
+
+        def sink(step: int, _: Mapping[str, int]) -> None:
+            function(sinks.changed(flow, name, step), step)
+
+        flow.sinks.setdefault(name, []).append(sink)
+        return self
+
+    def write(
+        self,
+        format: str = "parquet",  # noqa: A002 - what Spark calls it
+        path: str | None = None,
+        *,
+        mode: str = "changes",
+        **options: str,
+    ) -> SparkQuery:
+        """Append every step's changes; `mode="view"` keeps the current answer there instead."""
+        return self.foreach_batch(sinks.writer(self._session.spark, format, path, options))
+
+    def to_table(self, name: str, *, mode: str = "changes", **options: str) -> SparkQuery:
+        """Into a table of Spark's catalog, made if it is not there."""
+        return self.foreach_batch(sinks.table(self._session.spark, checked_name(name, "a table"), options))
+
+
+class SparkSession(Session):
+    """A session whose data pipeline is Spark's."""
+
+    def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
+        super().__init__(options)
+        self.spark = spark
+        self.flow = Flow(spark, checkpoint, cells or int(spark.sparkContext.defaultParallelism))
+        self._frames: dict[str, Any] = {}
+        self._handle: Handle | None = None
+
+    # ------------------------------------------------------------------ declaring
+
+    def _check_source(self, what: str, name: str, format_: str | None) -> None:
+        """Spark reads them all."""
+
+    def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
+        """A stream from any streaming DataFrame, or one that is fed by `push`."""
+        if not frames.is_frame(source):
+            super().create_stream(name, source, time=time, delay=delay)
+            return
+        if not source.isStreaming:  # type: ignore[attr-defined]
+            raise DataError(f"stream {name}: the DataFrame is not streaming", hint="use spark.readStream")
+        super().create_stream(name, frames.columns(name, source), time=time, delay=delay)
+        self._frames[name.lower()] = source
+
+    def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:
+        super().create_table(name, frames.collected(data), retroactive=retroactive)
+        self._tell_content(name)
+
+    def _add_stream(self, stream: Stream) -> None:
+        super()._add_stream(stream)
+        self.flow.declared.streams[stream.name.lower()] = stream
+
+    def _add_table(self, table: Table) -> None:
+        super()._add_table(table)
+        self.flow.declared.tables[table.name.lower()] = table
+        if table.format is not None:
+            rows = frames.table(self.spark, table).toArrow()
+            self.engine.load(table.name.lower(), self._read(rows, table.schema))
+            self._tell_content(table.name)
+
+    def _tell_content(self, name: str) -> None:
+        key = name.lower()
+        self.flow.update_table(
+            key, None, self._arrow(key, None), self._arrow(key, self.engine.tables[key].content), first=True
+        )
+
+    def update_table(
+        self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
+    ) -> None:
+        """Takes effect with the next step of the flow; the instant is written down with it."""
+        insert, delete = frames.collected(insert), frames.collected(delete)
+        super().update_table(table, insert, delete)
+        key = table.lower()
+        schema = self.catalog.tables[key].schema
+        gone, new = (None if rows is None else self._read(rows, schema) for rows in (delete, insert))
+        when = None if at is None else self.instant(at)
+        self.flow.update_table(key, when, self._arrow(key, gone), self._arrow(key, new), first=False)
+
+    def _arrow(self, table: str, columns: tuple[Column, ...] | None) -> pa.Table:
+        schema = (
+            self.catalog.tables[table].schema
+            if table in self.catalog.tables
+            else self.engine.tables[table].table.schema
+        )
+        rows = no_rows(schema) if columns is None else columns
+        arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(rows, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
+
+    def _drop_relation(self, name: str) -> None:
+        super()._drop_relation(name)
+        self.flow.declared.streams.pop(name.lower(), None)
+        self.flow.declared.tables.pop(name.lower(), None)
+        self._frames.pop(name.lower(), None)
+
+    def _made(self, standing: Standing, bound: Bound) -> Query:
+        self.flow.declared.queries[standing.name] = bound.text
+        return SparkQuery(self, standing, bound)
+
+    def drop(self, name: str) -> None:
+        kept = next((n for n in self.flow.declared.queries if n.lower() == name.lower()), None)
+        super().drop(name)
+        if kept is not None:
+            del self.flow.declared.queries[kept]
+            self.flow.sinks.pop(kept, None)
+
+    def create_function(
+        self,
+        name: str,
+        fn: Callable[..., object],
+        returns: str | Type = "DOUBLE",
+        *,
+        vectorized: bool = False,
+    ) -> None:
+        super().create_function(name, fn, returns, vectorized=vectorized)
+        function = self.catalog.functions[name.lower()]
+        self.flow.functions[name.lower()] = function
+        self.flow.declared.functions[name.lower()] = f"{function.returns}:{vectorized}:{_hash(fn)}"
+
+    def explain(self) -> str:
+        """Every query's plan, and how rows are spread over the cells."""
+        return super().explain()
+
+    # ------------------------------------------------------------------ running
+
+    def start(self, trigger: Mapping[str, Any] | None = None, *, flush: bool = True) -> Handle:
+        """Run the flow: one Spark query over all streams, until stopped or, with `availableNow`, until the input ends."""
+        if self._handle is not None and self._handle.isActive:
+            raise StateError("the flow is running", hint="stop it first")
+        if not self._queries:
+            raise PlanError("there is no query to run", hint="register one with query or CREATE QUERY")
+        told = dict(trigger or {})
+        fed = {
+            name: self._frames.get(name) or frames.source(self.spark, stream, self._pushed(name))
+            for name, stream in self.flow.declared.streams.items()
+        }
+        self._handle = self.flow.start(fed, told, flush=flush)
+        return self._handle
+
+    def _pushed(self, stream: str) -> Path:
+        """Where rows given by `push` wait for Spark to read them."""
+        return self.flow.store.root / "pushed" / stream
+
+    def push(self, stream: str, rows: Rows) -> None:
+        """Rows for a stream without a source of its own."""
+        key = self._stream(stream)
+        declared = self.catalog.streams[key]
+        if declared.format is not None or key in self._frames:
+            raise StateError(f"stream {stream} has a source of its own")
+        columns = self._read(rows, declared.schema, frozenset([declared.time]))
+        arrays = [
+            write_column(c, f.type, self.engine.strings)
+            for c, f in zip(columns, declared.schema, strict=True)
+        ]
+        frames.drop_file(
+            self._pushed(key), pa.Table.from_arrays(arrays, names=[f.name for f in declared.schema])
+        )
+
+    def advance(self, until: object, *, stream: str | None = None) -> None:
+        raise StateError(
+            "on Spark time moves with the rows", hint="a finite input ends by itself with availableNow"
+        )
+
+    def late(self, stream: str) -> Any:
+        """Rows that came below their stream's watermark, as a DataFrame."""
+        key = self._stream(stream)
+        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.root / "late" / key)
+
+    @property
+    def clock(self) -> int:
+        """Every row with ts <= clock has been applied."""
+        return self.flow.first_instant - 1 if self.flow.clock is None else self.flow.clock
+
+    @property
+    def size_bytes(self) -> int:
+        """What all cells remember, as of the last step."""
+        last = self.flow.progress[-1] if self.flow.progress else None
+        return 0 if last is None else int(last["stateBytes"])
+
+
+def _hash(fn: Callable[..., object]) -> str:
+    """Of the function's code: tells whether another was registered under the name."""
+    code = getattr(fn, "__code__", None)
+    body = repr(fn) if code is None else f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}"
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
