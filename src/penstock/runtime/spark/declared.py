@@ -54,6 +54,33 @@ class Declared:
             dict(told["functions"]),
         )
 
+    def must_follow(self, before: Declared) -> None:
+        """Refuse what the state of a checkpoint does not fit: the same name for something else."""
+        for kind, ours, theirs in (
+            ("stream", self.streams, before.streams),
+            ("table", self.tables, before.tables),
+        ):
+            for key, declared in ours.items():
+                known = theirs.get(key)  # type: ignore[attr-defined]
+                if known is not None and _essence(known) != _essence(declared):
+                    raise StateError(
+                        f"{kind} {declared.name} is not what the checkpoint holds: {_told(known)} there, {_told(declared)} here",
+                        hint="declare it as before, or start with another checkpoint directory",
+                    )
+        for name, sql in self.queries.items():
+            known_sql = before.queries.get(name)
+            if known_sql is not None and known_sql != sql:
+                raise StateError(
+                    f"query {name} is not what the checkpoint holds: {known_sql}",
+                    hint="register the new one under another name",
+                )
+        for name, code in self.functions.items():
+            if before.functions.get(name, code) != code:
+                raise StateError(
+                    f"function {name} is not the one the checkpoint was made with",
+                    hint="register it under another name, or start with another checkpoint directory",
+                )
+
     def catalog(self, functions: dict[str, Function]) -> Catalog:
         missing = [name for name in self.functions if name not in functions]
         if missing:
@@ -62,6 +89,16 @@ class Declared:
                 hint="call create_function with the same name before start",
             )
         return Catalog(dict(self.streams), dict(self.tables), dict(functions))
+
+
+def _essence(relation: Stream | Table) -> tuple[object, ...]:
+    more = (relation.time, relation.delay) if isinstance(relation, Stream) else (relation.retroactive,)
+    return tuple((f.name.lower(), f.type) for f in relation.schema), more
+
+
+def _told(relation: Stream | Table) -> str:
+    more = f" delay {relation.delay}" if isinstance(relation, Stream) else ""
+    return f"({', '.join(map(str, relation.schema))}){more}"
 
 
 def planned(sql: str, catalog: Catalog) -> Root:

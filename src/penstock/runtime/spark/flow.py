@@ -36,6 +36,9 @@ from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.routes import laid_out, routed
 from penstock.runtime.spark.store import Store, write_segment
 
+LAST = 10**12 - 1
+"""No step comes after it."""
+
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
 
@@ -56,6 +59,9 @@ class Flow:
         self._lock = threading.RLock()
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
+        told = self.store.at("declared", LAST)
+        self._before = Declared() if told is None else Declared.of(told[1])
+        """What the checkpoint holds state for."""
         steps = self.store.numbers("steps")
         self.step = steps[-1] if steps else 0
         """The last step decided."""
@@ -94,8 +100,10 @@ class Flow:
     def update_table(
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
     ) -> None:
-        """Takes effect with the next step."""
+        """Takes effect with the next step; a table that the checkpoint knows keeps the content it has there."""
         with self._lock:
+            if first and table in self._before.tables:
+                return
             self._updates.append(
                 ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
             )
@@ -261,6 +269,8 @@ class Flow:
 
     def start(self, streams: dict[str, DataFrame], trigger: dict[str, Any], *, flush: bool) -> Handle:
         """One Spark query over all streams."""
+        self.declared.must_follow(self._before)
+        self.failed = None
         self.recover()
         layout = self.plan().layout
         parts = [

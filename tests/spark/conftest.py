@@ -1,0 +1,38 @@
+"""One Spark for all tests of a worker, in local mode, as small as it gets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        if os.environ.get("CI"):
+            pytest.fail("Java 17 or newer is needed")
+        pytest.skip("Spark needs Java 17 or newer")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    home: Path = tmp_path_factory.mktemp("spark")
+    made = (
+        SparkSession.builder.master("local[2]")
+        .appName("penstock tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
