@@ -36,9 +36,20 @@ def drawn(seed: int, rows: int, start: int = 0) -> dict[str, list[dict[str, Any]
         # No two rows of `a` at one time: a window that counts rows then sees the same order everywhere.
         ts = start + 2 * i
         made["a"].append(
-            {"ts": ts, "x": rng.choice([1, 2, 3, 4, None]), "y": rng.randrange(5), "s": rng.choice(["p", "q", None])}
+            {
+                "ts": ts,
+                "x": rng.choice([1, 2, 3, 4, None]),
+                "y": rng.randrange(5),
+                "s": rng.choice(["p", "q", None]),
+            }
         )
-        made["b"].append({"ts": start + rng.randrange(max(2 * i - 4, 0), 2 * i + 1), "x": rng.randrange(5), "d": rng.random() * 5})
+        made["b"].append(
+            {
+                "ts": start + rng.randrange(max(2 * i - 4, 0), 2 * i + 1),
+                "x": rng.randrange(5),
+                "d": rng.random() * 5,
+            }
+        )
     return made
 
 
@@ -144,3 +155,65 @@ def test_late_rows_are_set_aside(connect: Callable[[], Any]) -> None:
     assert sum(p["late"].get("a", 0) for p in handle.recentProgress) == 1
     assert [row[1] for row in kept.rows(["__op", "x"])] == [1, 200, 95]
     assert session.late("b").count() == 0
+
+
+def test_sinks_hold_changes_or_the_current_answer(
+    spark: SparkSession, connect: Callable[[], Any], tmp_path: Path
+) -> None:
+    here, there = penstock.connect(), connect()
+    names = ["picked", "values", "sums"]
+    queries, others = declare(here, names), declare(there, names)
+    others["picked"].write(format="parquet", path=str(tmp_path / "picked"))
+    others["picked"].write(format="json", path=str(tmp_path / "view"), mode="view")
+    others["values"].to_table("penstock_values")
+    others["sums"].to_table("penstock_sums", mode="view")
+    rows = drawn(3, 40)
+    handle = there.start(trigger={"processingTime": "0 seconds"})
+    for part in range(2):
+        for name in "ab":
+            given = rows[name][20 * part : 20 * part + 20]
+            here.push(name, given)
+            there.push(name, given)
+        handle.processAllAvailable()
+    handle.stop()
+    assert there.clock == here.clock
+    expected = {name: query.changes() for name, query in queries.items()}
+
+    def same(frame: Any, table: pa.Table) -> bool:
+        return told(frame.select(*table.column_names).toArrow()) == told(table)
+
+    assert same(spark.read.parquet(str(tmp_path / "picked")), expected["picked"])
+    assert same(spark.table("penstock_values"), expected["values"])
+    snapshot = queries["picked"].snapshot()
+    assert same(spark.read.schema("x INT, s STRING").json(str(tmp_path / "view")), snapshot)
+    assert same(spark.table("penstock_sums"), queries["sums"].snapshot())
+
+
+def test_queries_and_tables_change_between_steps(connect: Callable[[], Any]) -> None:
+    here, there = penstock.connect(), connect()
+    for session in (here, there):
+        session.execute(A)
+        session.create_table("names", [{"k": 1, "n": "one"}, {"k": 2, "n": "two"}])
+    looked_up = "SELECT a.x, a.y, names.n FROM a [RANGE 10], names WHERE a.x = names.k"
+    kept = {name: Kept() for name in ("first", "second")}
+    one = here.query(looked_up, name="first")
+    there.query(looked_up, name="first").foreach_batch(kept["first"])
+    handle = there.start(trigger={"processingTime": "0 seconds"})
+    rows = drawn(5, 60)["a"]
+    for part in range(3):
+        for session in (here, there):
+            session.push("a", rows[20 * part : 20 * part + 20])
+        handle.processAllAvailable()
+        assert here.clock == there.clock
+        if part == 0:
+            for session in (here, there):
+                session.update_table("names", insert=[{"k": 3, "n": "three"}], delete=[{"k": 1, "n": "one"}])
+            two = here.query("SELECT DISTINCT y FROM a [RANGE 20]", name="second")
+            there.query("SELECT DISTINCT y FROM a [RANGE 20]", name="second").foreach_batch(kept["second"])
+        if part == 1:
+            first = one.changes()
+            there.queries["first"].drop()
+    handle.stop()
+    assert kept["first"].rows(first.column_names) == told(first)
+    second = two.changes()
+    assert kept["second"].rows(second.column_names) == told(second)

@@ -52,16 +52,19 @@ class SparkQuery(Query):
 
     # ------------------------------------------------------------------ sinks
 
-    def foreach_batch(self, function: Callable[[Any, int], None]) -> SparkQuery:
-        """`function(frame, step)` for every step with changes; a step is repeated after a crash, with the same number."""
+    def foreach_batch(self, function: Callable[[Any, int], None], *, mode: str = "changes") -> SparkQuery:
+        """`function(frame, step)` for every step with changes; a step repeated after a crash has the same number.
+
+        With `mode="view"` the frame is the answer as of the step's watermarks, after every step.
+        """
         if not callable(function):
             raise DataError(f"{function!r} cannot be called")
-        flow, name = self._session.flow, self.name
-
-        def sink(step: int, _: Mapping[str, int]) -> None:
-            function(sinks.changed(flow, name, step), step)
-
-        flow.sinks.setdefault(name, []).append(sink)
+        flow, name, view = self._session.flow, self.name, _is_view(mode)
+        frame = sinks.current if view else sinks.changed
+        takers = flow.views if view else flow.sinks
+        if view and name not in flow.declared.kept:
+            flow.declared.kept.append(name)
+        takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name, step), step))
         return self
 
     def write(
@@ -73,11 +76,19 @@ class SparkQuery(Query):
         **options: str,
     ) -> SparkQuery:
         """Append every step's changes; `mode="view"` keeps the current answer there instead."""
-        return self.foreach_batch(sinks.writer(self._session.spark, format, path, options))
+        taker = sinks.writer(self._session.spark, format, path, _is_view(mode), options)
+        return self.foreach_batch(taker, mode=mode)
 
     def to_table(self, name: str, *, mode: str = "changes", **options: str) -> SparkQuery:
         """Into a table of Spark's catalog, made if it is not there."""
-        return self.foreach_batch(sinks.table(self._session.spark, checked_name(name, "a table"), options))
+        taker = sinks.table(self._session.spark, checked_name(name, "a table"), _is_view(mode), options)
+        return self.foreach_batch(taker, mode=mode)
+
+
+def _is_view(mode: str) -> bool:
+    if mode not in ("changes", "view"):
+        raise StateError(f"mode {mode!r} is unknown", hint="changes or view")
+    return mode == "view"
 
 
 class SparkSession(Session):
@@ -165,6 +176,8 @@ class SparkSession(Session):
         if kept is not None:
             del self.flow.declared.queries[kept]
             self.flow.sinks.pop(kept, None)
+            self.flow.views.pop(kept, None)
+            self.flow.declared.kept = [n for n in self.flow.declared.kept if n != kept]
 
     def create_function(
         self,

@@ -78,13 +78,15 @@ class Cell:
         step = int(header["step"])
         engine = self._told(int(header["declared"]), header["watermarks"], header["updates"])
         self._update_tables(engine, header["updates"], first=False)
+        views = self._views(engine, header["views"]) if lay_down and header["flush"] is None else {}
         counts = self._feed(engine, rows, header["watermarks"], step if lay_down else None)
         if header["flush"] is not None:
             engine.raise_watermarks(self._physical(header["flush"]))
+            views = self._views(engine, header["views"]) if lay_down else {}
         engine.settle()
         results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
         if lay_down:
-            self._lay_down(step, results)
+            self._lay_down(step, {**results, **views})
         self.version = step
         return {
             "cell": self.number,
@@ -131,7 +133,7 @@ class Cell:
                 engine.drop(standing.name)
         for name, root in wanted.roots.items():
             if name.lower() not in engine.queries:
-                engine.register(name, root, keep=False)
+                engine.register(name, root, keep=name in wanted.kept).answer.kept = name in wanted.kept
         for key in [k for k in engine.sources if k not in wanted.catalog.streams]:
             del engine.sources[key], engine.catalog.streams[key]
         self._engine, self._flowing = engine, wanted
@@ -145,6 +147,14 @@ class Cell:
             i.name: watermarks[i.stream]
             for i in inputs
             if i.stream in watermarks and i.name in self._engine.sources
+        }
+
+    def _views(self, engine: Engine, names: list[str]) -> dict[str, pa.Table]:
+        """Current answers, as of the watermarks: the same instant in every cell, before any has run ahead."""
+        return {
+            view_name(name): engine.snapshot(engine.queries[name.lower()])
+            for name in names
+            if name.lower() in engine.queries
         }
 
     def _update_tables(self, engine: Engine, updates: list[str], *, first: bool) -> None:
@@ -221,6 +231,11 @@ class Cell:
         making = place.with_name(f".{place.name}.tmp")
         pq.write_table(for_spark(table), making)
         making.replace(place)
+
+
+def view_name(query: str) -> str:
+    """Under which a query's current answer is laid down, beside its changes."""
+    return f"{query}/view"
 
 
 def for_spark(table: pa.Table) -> pa.Table:

@@ -26,6 +26,8 @@ class Declared:
     tables: dict[str, Table] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
     """Name as given → SELECT."""
+    kept: list[str] = field(default_factory=list)
+    """Queries whose current answer somebody wants."""
     functions: dict[str, str] = field(default_factory=dict)
     """Name → what the function is: type, kind and a hash of its code."""
 
@@ -40,6 +42,7 @@ class Declared:
                 for t in self.tables.values()
             ],
             "queries": [[name, sql] for name, sql in self.queries.items()],
+            "kept": self.kept,
             "functions": self.functions,
         }
 
@@ -51,6 +54,7 @@ class Declared:
             {s.name.lower(): s for s in streams},
             {t.name.lower(): t for t in tables},
             dict(told["queries"]),
+            list(told["kept"]),
             dict(told["functions"]),
         )
 
@@ -61,7 +65,7 @@ class Declared:
             ("table", self.tables, before.tables),
         ):
             for key, declared in ours.items():
-                known = theirs.get(key)  # type: ignore[attr-defined]
+                known = theirs.get(key)
                 if known is not None and _essence(known) != _essence(declared):
                     raise StateError(
                         f"{kind} {declared.name} is not what the checkpoint holds: {_told(known)} there, {_told(declared)} here",

@@ -54,6 +54,8 @@ class Flow:
         self.functions: dict[str, Function] = {}
         self.sinks: dict[str, list[Sink]] = {}
         """By query; what is under "" takes every query's changes."""
+        self.views: dict[str, list[Sink]] = {}
+        """By query: who wants the current answer after every step."""
         self.progress: list[dict[str, Any]] = []
         self._folder = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
         self._lock = threading.RLock()
@@ -159,6 +161,7 @@ class Flow:
             "declared": known[0],
             "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
             "updates": updates,
+            "views": [name for name in self.declared.queries if self.views.get(name)],
             "flush": flush,
         }
         self.store.put("steps", step, header)
@@ -177,6 +180,9 @@ class Flow:
         for name, rows in counted.items():
             for sink in self.sinks.get(name, []):
                 sink(step, {name: rows})
+        for name in header["views"]:
+            for sink in self.views.get(name, []):
+                sink(step, counted)
         self._tell(header, answers, asked - began, time.perf_counter() - asked)
         self.store.forget_results(step)
 
@@ -222,7 +228,13 @@ class Flow:
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
+            shown = (
+                min(header["watermarks"][name] for name in read) - 1
+                if header["flush"] is None
+                else self.clock
+            )
             self.behind = any(answer["clock"] < self.clock for answer in answers)
+            self.behind |= bool(header["views"]) and shown < self.clock
         if step > self.done:
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
             self.store.put("done", step, content)

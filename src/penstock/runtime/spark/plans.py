@@ -36,6 +36,8 @@ class Flowing:
     """Inputs as streams."""
     inputs: tuple[Input, ...]
     roots: dict[str, Root]
+    kept: tuple[str, ...]
+    """Queries whose answers are kept as views."""
     layout: Layout
 
 
@@ -49,6 +51,7 @@ def flowing(declared: Declared, catalog: Catalog, cells: int) -> Flowing:
         Catalog(streams, dict(catalog.tables), dict(catalog.functions)),
         inputs,
         roots,
+        tuple(declared.kept),
         lay_out(declared.streams.values()),
     )
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
+from penstock.runtime.spark.cell import view_name
 from penstock.runtime.spark.flow import Flow
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
@@ -30,6 +31,15 @@ def changed(flow: Flow, query: str, step: int) -> DataFrame:
     return flow.spark.read.schema(spark_schema(flow.root(query), flow.time_type)).parquet(*paths)
 
 
+def current(flow: Flow, query: str, step: int) -> DataFrame:
+    """A query's answer as of the watermarks of a step, with the query's columns."""
+    name = f"{quote(view_name(query), safe='')}.parquet"
+    places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
+    root = flow.root(query)
+    schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
+    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+
+
 def spark_schema(root: Root, time_type: Type) -> str:
     """The columns of `changes()` as Spark declares them."""
     time = str(time_type)
@@ -40,7 +50,11 @@ def spark_schema(root: Root, time_type: Type) -> str:
         kinds = [_spark_type(fields[k].type) for k in root.key]
         parts = ", ".join(f"k{i}: {kind}" for i, kind in enumerate(kinds))
         columns.append(("__key", kinds[0] if len(kinds) == 1 else f"STRUCT<{parts}>"))
-    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
+    return ", ".join(_column(name, kind) for name, kind in columns)
+
+
+def _column(name: str, kind: str) -> str:
+    return f"`{name.replace('`', '``')}` {kind}"
 
 
 def _spark_type(kind: Type) -> str:
@@ -51,12 +65,12 @@ def _spark_type(kind: Type) -> str:
 
 # ---------------------------------------------------------------------- sinks
 
+Taker = Callable[[DataFrame, int], None]
 
-def writer(
-    spark: SparkSession, format_: str, path: str | None, options: Mapping[str, str]
-) -> Callable[[DataFrame, int], None]:
-    """Appends steps to a place that Spark can write to."""
-    kind = format_.lower()
+
+def writer(spark: SparkSession, kind: str, path: str | None, view: bool, options: Mapping[str, str]) -> Taker:
+    """Appends steps to a place that Spark can write to, or keeps the current answer there."""
+    kind = kind.lower()
     if kind == "console":
         return lambda frame, _: frame.show(truncate=False)
     if kind == "noop":
@@ -64,55 +78,27 @@ def writer(
     if kind == "kafka":
         return lambda frame, _: _messages(frame).write.format("kafka").options(**options).save()
     if path is None:
-        raise DataError(f"writing {format_} needs a path")
+        raise DataError(f"writing {kind} needs a path")
+    place: str = path
+    if kind == "delta" and view:
+        return lambda frame, _: frame.write.format("delta").options(**options).mode("overwrite").save(place)
     if kind == "delta":
         return lambda frame, step: (
             frame.write.format("delta")
-            .options(**options, txnAppId=f"penstock:{path}", txnVersion=str(step))
+            .options(**options, txnAppId=f"penstock:{place}", txnVersion=str(step))
             .mode("append")
-            .save(path)
+            .save(place)
         )
     if kind not in FILES:
-        raise DataError(
-            f"unknown format {format_}",
-            hint=f"one of {', '.join((*FILES, 'delta', 'kafka', 'console', 'noop'))}, or foreach_batch",
-        )
-    return lambda frame, step: lay_beside(spark, frame, step, kind, path, options)
+        known = ", ".join((*FILES, "delta", "kafka", "console", "noop"))
+        raise DataError(f"unknown format {kind}", hint=f"one of {known}, or foreach_batch")
+    return lambda frame, step: lay_beside(spark, frame, step, kind, place, view, options)
 
 
-def _messages(frame: DataFrame) -> DataFrame:
-    """A change as a JSON document; the key, if the query has one, makes it land with its kin."""
-    return frame.select(F.to_json(F.struct(*[f"`{c}`" for c in frame.columns])).alias("value"))
+def table(spark: SparkSession, name: str, view: bool, options: Mapping[str, str]) -> Taker:
+    """Appends steps to a table of Spark's catalog, or keeps the current answer in it."""
 
-
-def lay_beside(
-    spark: SparkSession, frame: DataFrame, step: int, kind: str, path: str, options: Mapping[str, str]
-) -> None:
-    """Write a step's files under a hidden name, then move them beside those of other steps, in place of its own."""
-    staged = f"{path}/_penstock/{step:012d}"
-    frame.write.format(kind).options(**options).mode("overwrite").save(staged)
-    java: Any = spark._jvm
-    configuration = spark._jsc.hadoopConfiguration()
-    home = java.org.apache.hadoop.fs.Path(path)
-    files = home.getFileSystem(configuration)
-    prefix = f"step-{step:012d}-"
-    for status in files.listStatus(home):
-        if status.getPath().getName().startswith(prefix):
-            files.delete(status.getPath(), False)
-    number = 0
-    for status in files.listStatus(java.org.apache.hadoop.fs.Path(staged)):
-        name = status.getPath().getName()
-        if name.startswith("part-"):
-            ending = name[name.index(".") :] if "." in name else ""
-            files.rename(status.getPath(), java.org.apache.hadoop.fs.Path(home, f"{prefix}{number}{ending}"))
-            number += 1
-    files.delete(java.org.apache.hadoop.fs.Path(staged), True)
-
-
-def table(spark: SparkSession, name: str, options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """Appends steps to a table of Spark's catalog."""
-
-    def sink(frame: DataFrame, step: int) -> None:
+    def taker(frame: DataFrame, step: int) -> None:
         if not spark.catalog.tableExists(name):
             frame.limit(0).write.format("parquet").options(**options).saveAsTable(name)
         place = spark.sql(f"DESCRIBE FORMATTED {name}").where("col_name = 'Location'").first()
@@ -120,7 +106,50 @@ def table(spark: SparkSession, name: str, options: Mapping[str, str]) -> Callabl
             raise DataError(
                 f"table {name} has no place that files can be laid into", hint="use foreach_batch"
             )
-        lay_beside(spark, frame, step, "parquet", place["data_type"], options)
+        lay_beside(spark, frame, step, "parquet", place["data_type"], view, options)
         spark.catalog.refreshTable(name)
 
-    return sink
+    return taker
+
+
+def _messages(frame: DataFrame) -> DataFrame:
+    """A change as a JSON document."""
+    return frame.select(F.to_json(F.struct(*[f"`{c}`" for c in frame.columns])).alias("value"))
+
+
+def lay_beside(
+    spark: SparkSession,
+    frame: DataFrame,
+    step: int,
+    kind: str,
+    path: str,
+    alone: bool,
+    options: Mapping[str, str],
+) -> None:
+    """Write a step's files under a hidden name, then move them beside those of other steps (`alone`: in place of them).
+
+    A file's name holds its step: a step that is repeated takes away what it wrote before.
+    """
+    staged = f"{path}/_penstock/{step:012d}"
+    frame.write.format(kind).options(**options).mode("overwrite").save(staged)
+    java: Any = spark._jvm
+    at = java.org.apache.hadoop.fs.Path
+    home = at(path)
+    files = home.getFileSystem(spark._jsc.hadoopConfiguration())
+    prefix = f"step-{step:012d}-"
+    old = [status.getPath() for status in files.listStatus(home)]
+    for place in old:
+        if place.getName().startswith(prefix):
+            files.delete(place, False)
+    number = 0
+    for status in files.listStatus(at(staged)):
+        name = status.getPath().getName()
+        if name.startswith("part-"):
+            ending = name[name.index(".") :] if "." in name else ""
+            files.rename(status.getPath(), at(home, f"{prefix}{number}{ending}"))
+            number += 1
+    if alone:
+        for place in old:
+            if place.getName().startswith("step-") and not place.getName().startswith(prefix):
+                files.delete(place, False)
+    files.delete(at(staged), True)
