@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
+from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
@@ -23,21 +24,28 @@ from penstock.state.strings import Strings
 from penstock.state.view import View
 
 
+def keeps(root: Root, keep: bool) -> bool:
+    """Whether the answer is held for snapshots: results of a MONOTONIC query are a stream unless asked for."""
+    return keep or root.judged.pattern is not Pattern.MONOTONIC
+
+
 class Answer:
     """One query's output."""
 
-    def __init__(self, root: Root, strings: Strings, time_type: Type, *, keep: bool) -> None:
+    def __init__(
+        self, root: Root, strings: Strings, time_type: Type, *, keep: bool, arena: Arena | None = None
+    ) -> None:
         self._root = root
         self._strings = strings
         self._time_type = time_type
         self._fields = root.node.schema
         self._types = [f.type for f in self._fields]
         self._strict = root.judged.pattern is Pattern.STRICT
-        self.kept = keep or root.judged.pattern is not Pattern.MONOTONIC
+        self.kept = keeps(root, keep)
         self._in_groups = root.group is not None and not self._strict
         """The groups themselves hold the answer: no view is kept."""
         self._view = View(self._types)
-        self._arena = Arena()
+        self._arena = Arena() if arena is None else arena
         self._latest: Latest | None = None
         if root.group is not None and not self._strict and not root.faithful:
             self._latest = Latest(self._arena, "latest", self._types, root.key)
@@ -45,6 +53,8 @@ class Answer:
         self.matched = 0
         self._schema = self._arrow_schema()
         self._names = [f.name for f in self._fields[: root.visible]]
+        if arena is not None:
+            self._take_up(arena)
 
     def _arrow_schema(self) -> pa.Schema:
         time = self._time_type.arrow
@@ -134,6 +144,34 @@ class Answer:
         if not len(live):
             return pa.schema([self._schema.field(3 + i) for i in range(self._root.visible)]).empty_table()
         return pa.Table.from_arrays(self._payload(live.columns), names=names)
+
+    def save(self, now: int) -> Arena:
+        """Everything the answer holds at the clock, changes nobody has read yet among it."""
+        arena = Arena()
+        for name, array in self._arena.arrays.items():
+            arena.keep(name, array)
+        arena.keep("matched", np.array([self.matched], np.int64))
+        self._view.save(arena, now)
+        if self._pending:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, self._schema) as writer:
+                for batch in self._pending:
+                    writer.write_batch(batch)
+            arena.keep("pending", np.frombuffer(sink.getvalue(), np.uint8))
+        return arena
+
+    def _take_up(self, arena: Arena) -> None:
+        self.matched = int(arena.taken("matched", np.int64, 1)[0])
+        self._view.take_up(arena)
+        pending = arena.found("pending", np.uint8)
+        if pending is not None:
+            try:
+                table = pa.ipc.open_stream(pa.py_buffer(pending)).read_all()
+            except pa.ArrowException as error:
+                raise StateError(f"unread changes cannot be read: {error}") from error
+            if table.schema != self._schema:
+                raise StateError(f"unread changes have the columns {table.schema.names}")
+            self._pending = table.to_batches()
 
     @property
     def size_bytes(self) -> int:

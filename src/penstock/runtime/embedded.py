@@ -8,7 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -334,6 +334,19 @@ class Engine:
     def size_bytes(self) -> int:
         """What all queries remember, without their kept answers."""
         return sum(q.pipeline.arena.size_bytes for q in self.queries.values())
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    @property
+    def settings(self) -> dict[str, int | None]:
+        """What `resume` takes."""
+        return {"clock": self._clock, "swept_at": self._swept_at}
+
+    def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
+        """Go on with queries that have run until the clock elsewhere."""
+        self.queries = {standing.name.lower(): standing for standing in queries}
+        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
+        self._clock, self._swept_at = clock, swept_at
 
 
 def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, ...]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, concat
 from penstock.data.clock import FOREVER
 from penstock.data.types import Type
-from penstock.errors import DataError
+from penstock.errors import DataError, StateError
 from penstock.plan.catalog import Table
 from penstock.state import words
 from penstock.state.arena import Arena
@@ -82,6 +82,27 @@ class RelationState:
             _joined(begun.columns, updates.columns),
             np.concatenate([begun.sign, updates.sign]),
         )
+
+    def save(self, arena: Arena) -> None:
+        """Lay the content and the updates that wait into an arena."""
+        arena.keep_columns("content", self.content)
+        arena.keep("ats", np.array([at for at, _, _ in self._waiting], np.int64))
+        for k, (_, gone, new) in enumerate(self._waiting):
+            arena.keep_columns(f"{k}.gone", gone)
+            arena.keep_columns(f"{k}.new", new)
+
+    def take_up(self, arena: Arena) -> None:
+        """Be the table that was saved."""
+
+        def columns(name: str) -> tuple[Column, ...]:
+            found = arena.columns(name, self._types)
+            if found is None:
+                raise StateError(f"there are no columns {name}")
+            return found
+
+        self.content = columns("content")
+        ats = arena.taken("ats", np.int64).tolist()
+        self._waiting = [(at, columns(f"{k}.gone"), columns(f"{k}.new")) for k, at in enumerate(ats)]
 
     def columns_in_use(self) -> list[tuple[Column, ...]]:
         return [self.content, *(part for _, gone, new in self._waiting for part in (gone, new))]

@@ -11,6 +11,7 @@ from penstock.data.batch import Batch, Column, Ints, concat
 from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
+from penstock.state.arena import Arena
 
 
 class Source:
@@ -117,6 +118,25 @@ class Source:
     def late(self) -> tuple[Column, ...] | None:
         """All rows that came too late."""
         return _stacked(self._late) if self._late else None
+
+    def save(self, arena: Arena) -> None:
+        """Lay the watermark, what waits and what came too late into an arena."""
+        self._settle()
+        arena.keep("registers", np.array([self.watermark, self.late_rows], np.int64))
+        for name, parts in (("waiting", [b.columns for b in self._waiting]), ("late", self._late)):
+            if parts:
+                arena.keep_columns(name, _stacked(parts))
+
+    def take_up(self, arena: Arena) -> None:
+        """Be the source that was saved; nothing has been pushed here yet."""
+        self.watermark, self.late_rows = arena.taken("registers", np.int64, 2).tolist()
+        types = [f.type for f in self.stream.schema]
+        waiting, late = arena.columns("waiting", types), arena.columns("late", types)
+        if waiting is not None:
+            ts = waiting[self.stream.time].values
+            self._waiting = [Batch(ts, ts, waiting)]
+        if late is not None:
+            self._late = [late]
 
     @property
     def waiting(self) -> int:

@@ -31,7 +31,7 @@ class Arena:
     def array(self, name: str, dtype: Any, shape: int | tuple[int, ...], fill: Any = None) -> Array:
         """An array that holds `fill` (a value, or an array of them), or anything; or what was saved, at least as long."""
         if self._saved is not None:
-            made = self._taken_up(name, dtype, shape)
+            made = self.taken(name, dtype, shape)
         else:
             made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
         self.arrays[name] = made
@@ -90,18 +90,19 @@ class Arena:
         """What was saved under a name that may hold nothing."""
         if self._saved is None or name not in self._saved:
             return None
-        return self._taken_up(name, dtype, shape)
+        return self.taken(name, dtype, shape)
 
-    def columns(self, name: str, types: Sequence[Type], rows: int | None = None) -> tuple[Column, ...]:
-        """Columns that were kept."""
+    def columns(self, name: str, types: Sequence[Type]) -> tuple[Column, ...] | None:
+        """Columns that were kept, if any were."""
+        if self._saved is None or f"{name}.0" not in self._saved:
+            return None
         made = []
         for i, type_ in enumerate(types):
-            values = self._taken_up(f"{name}.{i}", type_.dtype, 0)
+            values = self.taken(f"{name}.{i}", type_.dtype)
             valid = self.found(f"{name}.{i}?", np.bool_)
-            rows = len(values) if rows is None else rows
-            if len(values) != rows or (valid is not None and len(valid) != rows):
-                raise StateError(f"columns of {name} differ in length")
             made.append(Column(values, valid))
+            if {len(values), len(values if valid is None else valid)} != {len(made[0])}:
+                raise StateError(f"columns {name} differ in length")
         return tuple(made)
 
     def rows(self, name: str, types: Sequence[Type]) -> Batch | None:
@@ -109,12 +110,15 @@ class Arena:
         ts = self.found(f"{name}.ts", np.int64)
         if ts is None:
             return None
-        exp = self._taken_up(f"{name}.exp", np.int64, len(ts))
-        return Batch(ts, exp, self.columns(name, types, len(ts)))
+        exp = self.taken(f"{name}.exp", np.int64)
+        columns = self.columns(name, types) or ()
+        if len(columns) != len(types) or any(len(part) != len(ts) for part in (Column(exp), *columns)):
+            raise StateError(f"rows {name} are not whole")
+        return Batch(ts, exp, columns)
 
-    def _taken_up(self, name: str, dtype: Any, shape: int | tuple[int, ...]) -> Array:
-        assert self._saved is not None
-        found = self._saved.pop(name, None)
+    def taken(self, name: str, dtype: Any, shape: int | tuple[int, ...] = 0) -> Array:
+        """What was saved under a name: of this type, at least as long, for nobody else any more."""
+        found = None if self._saved is None else self._saved.pop(name, None)
         if found is None:
             raise StateError(f"there is no array {name}")
         least, *rest = (shape,) if isinstance(shape, int) else shape

@@ -240,15 +240,15 @@ class Strings:
 
     def take_up(self, arena: Arena) -> None:
         """Be the pool that was saved; nothing has been encoded here yet."""
-        self._meta = arena.array("meta", np.int64, 4)
+        self._meta = arena.taken("meta", np.int64, 4)
         codes = int(self._meta[CODES])
-        self._data = arena.array("data", np.uint8, int(self._meta[BYTES]))
-        self._start = arena.array("start", np.int64, codes)
-        self._size = arena.array("size", np.int32, codes)
-        self._hashes = arena.array("hashes", np.uint64, codes)
-        self._free = arena.array("free", np.int32, codes)
-        self._table = arena.array("table", np.int32, 256)
-        self._seed = arena.array("seed", np.uint64, 3)
+        self._data = arena.taken("data", np.uint8, int(self._meta[BYTES]))
+        self._start = arena.taken("start", np.int64, codes)
+        self._size = arena.taken("size", np.int32, codes)
+        self._hashes = arena.taken("hashes", np.uint64, codes)
+        self._free = arena.taken("free", np.int32, codes)
+        self._table = arena.taken("table", np.int32, 256)
+        self._seed = arena.taken("seed", np.uint64, 3)
 
     # -------------------------------------------------------------- keeping house
 

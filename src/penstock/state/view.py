@@ -77,11 +77,12 @@ class View:
         (live,) = self._chunks
         arena.keep_rows("view", live)
 
-    def take_up(self, arena: Arena, now: int) -> None:
+    def take_up(self, arena: Arena) -> None:
         """Hold what was saved."""
         live = arena.rows("view", self._types)
         if live is not None:
-            self.add(live, now)
+            self._chunks, self._rows = [live], len(live)
+            self._limit = max(self._limit, 4 * len(live))
 
     @property
     def size_bytes(self) -> int:

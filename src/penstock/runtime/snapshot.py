@@ -1,0 +1,233 @@
+"""The state of a whole engine, out as flat arrays and a little JSON, and in again.
+
+Invariant  whatever comes next, `restore(catalog, queries, dump(engine))` says what `engine` would have said.
+State      all that operators remember lies in arenas already: it is copied, and operators are built over the copies.
+           Strings keep their codes, so the pool comes first: literals of the queries find themselves in it.
+Cost       O(bytes), with the room that arrays have to grow.
+
+Names of arrays are `strings/…`, `stream/<n>/…`, `table/<n>/…`, `query/<n>/state/…` and `query/<n>/answer/…`, numbered as in `meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from penstock.data.batch import Array
+from penstock.data.schema import Schema
+from penstock.errors import StateError
+from penstock.operators.evaluate import Evaluator
+from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.explain import outline
+from penstock.plan.fingerprint import fingerprint
+from penstock.plan.roots import Root
+from penstock.runtime.answer import Answer, keeps
+from penstock.runtime.build import build
+from penstock.runtime.embedded import Engine, Standing
+from penstock.state import file
+from penstock.state.arena import Arena
+
+T = TypeVar("T")
+
+Registered = tuple[str, Root, bool]
+"""A query: its name, its plan, and whether results are kept though MONOTONIC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What an engine was at its clock; shares no memory with it."""
+
+    meta: dict[str, Any]
+    arrays: dict[str, Array]
+
+
+def write(snapshot: Snapshot, path: str | PathLike[str]) -> None:
+    """Put a snapshot where a file is or is not; it is there whole, or what was there stays."""
+    file.write(Path(path), snapshot.meta, snapshot.arrays)
+
+
+def read(path: str | PathLike[str]) -> Snapshot:
+    """The snapshot in a file; a file that is not exactly as it was written is refused."""
+    return Snapshot(*file.read(Path(path)))
+
+
+# ---------------------------------------------------------------------- out
+
+
+def dump(engine: Engine) -> Snapshot:
+    """Everything that later answers hang on, after what was pushed is applied."""
+    engine.check_idle()
+    engine.settle()
+    arrays: dict[str, Array] = {}
+
+    def put(place: str, arena: Arena) -> None:
+        for name, array in arena.arrays.items():
+            arrays[f"{place}/{name}"] = np.array(array, order="C")
+
+    put("strings", _saved(engine.strings))
+    for n, source in enumerate(engine.sources.values()):
+        put(f"stream/{n}", _saved(source))
+    for n, table in enumerate(engine.tables.values()):
+        put(f"table/{n}", _saved(table))
+    for n, standing in enumerate(engine.queries.values()):
+        put(f"query/{n}/state", standing.pipeline.arena)
+        put(f"query/{n}/answer", standing.answer.save(engine.clock))
+    meta = {
+        **engine.settings,
+        "streams": [_stream(source.stream) for source in engine.sources.values()],
+        "tables": [_table(table.table) for table in engine.tables.values()],
+        "queries": [_standing(standing) for standing in engine.queries.values()],
+    }
+    return Snapshot(meta, arrays)
+
+
+class _Saves(Protocol):
+    def save(self, arena: Arena) -> None: ...
+
+
+def _saved(held: _Saves) -> Arena:
+    arena = Arena()
+    held.save(arena)
+    return arena
+
+
+def _stream(stream: Stream) -> dict[str, Any]:
+    time = stream.schema[stream.time].name
+    return {"name": stream.name, "columns": _columns(stream.schema), "time": time, "delay": stream.delay}
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {"name": table.name, "columns": _columns(table.schema), "retroactive": table.retroactive}
+
+
+def _columns(schema: Schema) -> list[str]:
+    return [str(field) for field in schema]
+
+
+def _plan(root: Root, kept: bool) -> dict[str, Any]:
+    # Fingerprints are blind to the order of conjuncts, and keys of several attributes are not: the plan's text tells.
+    return {"plan": outline(root.node).split("\n"), "fingerprint": fingerprint(root.node), "kept": kept}
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    return {
+        "name": standing.name,
+        **_plan(standing.root, standing.answer.kept),
+        "since": standing.since,
+        "begun": standing.begun,
+        "failed": None if standing.failed is None else str(standing.failed),
+    }
+
+
+# ---------------------------------------------------------------------- in
+
+
+def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot) -> Engine:
+    """An engine that goes on where the dumped one was.
+
+    The catalog declares the streams and tables that the snapshot holds (others begin empty) and the Python functions;
+    `queries` are those dumped. What does not fit is a `StateError`. The snapshot stays as it is.
+    """
+    meta = snapshot.meta
+    if not {"clock", "swept_at", "streams", "tables", "queries"} <= meta.keys():
+        raise StateError("this is no snapshot of an engine")
+    saved = _Saved(snapshot.arrays)
+    engine = Engine(catalog)
+    with saved.arena("strings", "the strings") as arena:
+        engine.strings.take_up(arena)
+    for stream in catalog.streams.values():
+        engine.add_stream(stream)
+    for table in catalog.tables.values():
+        engine.add_table(table)
+    for n, was in enumerate(meta["streams"]):
+        what = f"stream {was['name']}"
+        source = _known(engine.sources, was["name"], what)
+        _check(what, was, _stream(source.stream))
+        with saved.arena(f"stream/{n}", what) as arena:
+            source.take_up(arena)
+    for n, was in enumerate(meta["tables"]):
+        what = f"table {was['name']}"
+        relation = _known(engine.tables, was["name"], what)
+        _check(what, was, _table(relation.table))
+        with saved.arena(f"table/{n}", what) as arena:
+            relation.take_up(arena)
+    given = {name.lower(): (root, keep) for name, root, keep in queries}
+    standings = []
+    for n, was in enumerate(meta["queries"]):
+        root, keep = _known(given, was["name"], f"query {was['name']}")
+        del given[was["name"].lower()]
+        standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}"))
+    if given:
+        raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
+    saved.check_empty()
+    engine.resume(standings, meta["clock"], meta["swept_at"])
+    return engine
+
+
+def _resumed(
+    engine: Engine, was: dict[str, Any], root: Root, keep: bool, saved: _Saved, place: str
+) -> Standing:
+    what = f"query {was['name']}"
+    assert engine.time_type is not None
+    evaluator = Evaluator(engine.strings, engine.catalog.functions)
+    _check(what, was, _plan(root, keeps(root, keep)))
+    with saved.arena(f"{place}/state", what) as arena:
+        pipeline = build(root, evaluator, engine.strings, was["since"], arena)
+    with saved.arena(f"{place}/answer", what) as arena:
+        answer = Answer(root, engine.strings, engine.time_type, keep=keep, arena=arena)
+    failed = None if was["failed"] is None else StateError(was["failed"])
+    return Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)
+
+
+def _known(there: Mapping[str, T], name: str, what: str) -> T:
+    if name.lower() not in there:
+        raise StateError(f"the snapshot holds {what}, which is not there", hint="declare what was there")
+    return there[name.lower()]
+
+
+def _check(what: str, was: dict[str, Any], now: dict[str, Any]) -> None:
+    """What was saved must be what is declared now."""
+    for part, said in now.items():
+        held = was[part]
+        if part == "name" or held == said:
+            continue
+        if part == "plan":
+            part, held, said = next(
+                ("plan", a, b) for a, b in zip_longest(held, said, fillvalue="nothing") if a != b
+            )
+        raise StateError(
+            f"{what} is another in the snapshot: its {part} there is {held}, here {said}",
+            hint="a snapshot is taken up by what it was taken of",
+        )
+
+
+class _Saved:
+    """Arrays by place, each handed out once."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._places: dict[str, dict[str, Array]] = {}
+        for name, array in arrays.items():
+            place, _, own = name.rpartition("/")
+            self._places.setdefault(place, {})[own] = array
+
+    @contextmanager
+    def arena(self, place: str, what: str) -> Iterator[Arena]:
+        """Copies of a place's arrays, of which every one must be taken up."""
+        held = self._places.pop(place, {})
+        arena = Arena({name: np.array(array, order="C") for name, array in held.items()})
+        try:
+            yield arena
+            arena.complete()
+        except StateError as error:
+            raise StateError(f"{what} does not fit the snapshot: {error.message}") from error
+
+    def check_empty(self) -> None:
+        if self._places:
+            raise StateError(f"the snapshot holds what nobody takes up: {', '.join(sorted(self._places))}")
