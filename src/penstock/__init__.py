@@ -18,7 +18,7 @@ The life of a standing query:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock.errors import (
     BindError,
@@ -30,6 +30,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.surfaces.on_spark import SparkSession
     from penstock.surfaces.session import Query, Session
 
 __version__ = "0.1.0"
@@ -47,8 +48,16 @@ __all__ = [
 ]
 
 
+@overload
+def connect(spark: None = None, *, checkpoint: None = None, **given: Any) -> Session: ...
+@overload
+def connect(spark: Any, *, checkpoint: str | None = None, **given: Any) -> SparkSession: ...
 def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -> Session:
-    """A session in this process. Options are keyword arguments with plain names; see docs."""
+    """A session in this process, or on Spark. Options are keyword arguments with plain names; see docs.
+
+    On Spark `checkpoint` is the directory from which a flow goes on after it was stopped, or killed; `cells` says over how
+    many partitions its state is spread (default: as many as Spark has cores).
+    """
     from penstock.surfaces.options import options
     from penstock.surfaces.session import Session
 

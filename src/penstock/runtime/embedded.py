@@ -112,11 +112,12 @@ class Engine:
         self.check_idle()
         self.tables[table.name.lower()] = RelationState(table)
 
-    def register(self, name: str, root: Root, *, keep: bool) -> Standing:
-        """Start a query: it sees rows with ts > clock."""
+    def register(self, name: str, root: Root, *, keep: bool, since: int | None = None) -> Standing:
+        """Start a query: it sees rows with ts > clock, or from a later instant on."""
         self.check_idle()
         assert self.time_type is not None
-        since = self.clock + 1
+        now = self.clock + 1
+        since = now if since is None else max(since, now)
         evaluator = Evaluator(self.strings, self.catalog.functions)
         try:
             pipeline = build(root, evaluator, self.strings, since)
@@ -130,7 +131,7 @@ class Engine:
         for stream in pipeline.streams:
             # What came for instants already applied, while nobody read the stream, is over.
             self.sources[stream].take(self._now)
-            self.sources[stream].raise_to(since)
+            self.sources[stream].raise_to(now)
         try:
             self._advance()
         except PenstockError:
@@ -227,18 +228,21 @@ class Engine:
         """The instants up to which to step, with at most about a slice of rows between them."""
         rows = {n: s.ready(clock) for n, s in self.sources.items()}
         total = sum(rows.values())
+        begins = {
+            q.since - 1 for q in self.queries.values() if not q.begun and self._now < q.since - 1 < clock
+        }
         if total <= self._slice + self._slice // 2:
-            return [clock]
+            return sorted({*begins, clock})
         longest = max(rows, key=lambda n: rows[n])
         step = -(-rows[longest] // -(-total // self._slice))
-        return sorted({*self.sources[longest].marks(clock, step), clock})
+        return sorted({*self.sources[longest].marks(clock, step), *begins, clock})
 
     def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:
         contents = {n: t.content for n, t in self.tables.items()}
         updates = {("table", n): t.take(now) for n, t in self.tables.items()}
         self._clock = now
         for standing in self.queries.values():
-            if standing.failed is not None:
+            if standing.failed is not None or now < standing.since:
                 continue
             try:
                 self._step_query(standing, feeds, updates, contents, now)

@@ -170,11 +170,17 @@ class SparkSession(Session):
         self.flow.declared.queries[standing.name] = bound.text
         return SparkQuery(self, standing, bound)
 
+    def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> SparkQuery:
+        made = super().query(sql, name, keep=keep)
+        assert isinstance(made, SparkQuery)
+        return made
+
     def drop(self, name: str) -> None:
         kept = next((n for n in self.flow.declared.queries if n.lower() == name.lower()), None)
         super().drop(name)
         if kept is not None:
             del self.flow.declared.queries[kept]
+            self.flow.declared.since.pop(kept, None)
             self.flow.sinks.pop(kept, None)
             self.flow.views.pop(kept, None)
             self.flow.declared.kept = [n for n in self.flow.declared.kept if n != kept]

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 from penstock.data.batch import Column, gather
 from penstock.errors import StateError
 from penstock.kernels.events import time_order
-from penstock.plan.catalog import Function, Stream
+from penstock.plan.catalog import Catalog, Function, Stream
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT, Layout
-from penstock.runtime.spark.plans import Flowing, Input, flowing
+from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.store import Store, read_segment, sync_folder, write_segment
 
 ROWS = "rows"
@@ -91,7 +91,7 @@ class Cell:
         return {
             "cell": self.number,
             "step": step,
-            "clock": engine.clock,
+            "clock": engine.clock if engine.queries else None,
             "out": {name: table.num_rows for name, table in results.items()},
             "state_bytes": engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
@@ -117,9 +117,10 @@ class Cell:
     def _declare(self, engine: Engine | None, wanted: Flowing, updates: list[str]) -> Engine:
         """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
         if engine is None:
-            engine = Engine(wanted.catalog)
+            engine = Engine(Catalog())
         engine.catalog.functions.update(wanted.catalog.functions)
-        for key, stream in wanted.catalog.streams.items():
+        roots, streams = wanted.roots(self.number), wanted.streams(self.number)
+        for key, stream in streams.items():
             if key not in engine.sources:
                 engine.add_stream(stream)
                 engine.catalog.streams[key] = stream
@@ -129,12 +130,14 @@ class Cell:
                 engine.catalog.tables[key] = table
         self._update_tables(engine, updates, first=True)
         for standing in list(engine.queries.values()):
-            if standing.name not in wanted.roots:
+            before = self._flowing.begun.get(standing.name) if self._flowing is not None else None
+            if standing.name not in roots or before != wanted.begun[standing.name]:
                 engine.drop(standing.name)
-        for name, root in wanted.roots.items():
+        for name, root in roots.items():
             if name.lower() not in engine.queries:
-                engine.register(name, root, keep=name in wanted.kept).answer.kept = name in wanted.kept
-        for key in [k for k in engine.sources if k not in wanted.catalog.streams]:
+                kept = name in wanted.kept
+                engine.register(name, root, keep=kept, since=wanted.begun[name][1]).answer.kept = kept
+        for key in [k for k in engine.sources if k not in streams]:
             del engine.sources[key], engine.catalog.streams[key]
         self._engine, self._flowing = engine, wanted
         return engine
@@ -186,15 +189,15 @@ class Cell:
             )
             if not own.num_rows:
                 continue
-            stream = self._flowing.catalog.streams[fed.name]
+            stream = fed.input.stream
             if fed.counted:
                 own = own.take(_content_order(own, self._flowing.layout, fed))
-            columns = self._flowing.layout.read(own, fed.logical, engine.strings)
+            columns = self._flowing.layout.read(own, stream, engine.strings)
             ts = columns[stream.time].values
             newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
             too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
             if too_late.any():
-                if fed.counts(self.number):
+                if fed.speaks and fed.input.routing.is_first_copy(self.number):
                     late[fed.stream] = int(too_late.sum())
                     if late_step is not None:
                         self._set_aside(
@@ -253,10 +256,10 @@ def for_spark(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def _content_order(rows: pa.Table, layout: Layout, fed: Input) -> pa.Array:
+def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
     """Rows by time and then by content: what a window that counts rows sees must not hang on how they came."""
     places = layout.places[fed.stream]
-    keys = [places[fed.logical.time], *places]
+    keys = [places[fed.input.stream.time], *places]
     return pc.sort_indices(rows, sort_keys=[(f"c{slot}", "ascending") for slot in dict.fromkeys(keys)])
 
 

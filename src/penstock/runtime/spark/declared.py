@@ -26,6 +26,8 @@ class Declared:
     tables: dict[str, Table] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
     """Name as given → SELECT."""
+    since: dict[str, int | None] = field(default_factory=dict)
+    """The instant from which on a query sees rows; None: all there are."""
     kept: list[str] = field(default_factory=list)
     """Queries whose current answer somebody wants."""
     functions: dict[str, str] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class Declared:
                 {"name": t.name, "columns": _columns(t.schema), "retroactive": t.retroactive}
                 for t in self.tables.values()
             ],
-            "queries": [[name, sql] for name, sql in self.queries.items()],
+            "queries": [[name, sql, self.since.get(name)] for name, sql in self.queries.items()],
             "kept": self.kept,
             "functions": self.functions,
         }
@@ -53,7 +55,8 @@ class Declared:
         return cls(
             {s.name.lower(): s for s in streams},
             {t.name.lower(): t for t in tables},
-            dict(told["queries"]),
+            {name: sql for name, sql, _ in told["queries"]},
+            {name: since for name, _, since in told["queries"]},
             list(told["kept"]),
             dict(told["functions"]),
         )

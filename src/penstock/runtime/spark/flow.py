@@ -88,7 +88,7 @@ class Flow:
         return self._planned[1]
 
     def root(self, query: str) -> Root:
-        return self.plan().roots[query]
+        return self.plan().placements[query].root
 
     @property
     def first_instant(self) -> int:
@@ -145,6 +145,9 @@ class Flow:
             if before["batch"] == batch:
                 return before
         step = self.step + 1
+        for name in self.declared.queries:
+            if name not in self.declared.since:
+                self.declared.since[name] = self._since(name)
         told = self.declared.json()
         known = self.store.at("declared", step)
         if known is None or known[1] != told:
@@ -168,6 +171,12 @@ class Flow:
         self._updates.clear()
         self.step = step
         return header
+
+    def _since(self, name: str) -> int | None:
+        """When a query begins: at the first instant of which no row has been dealt out without it."""
+        if name in self._before.since:
+            return self._before.since[name]
+        return max(self.newest.values()) + 1 if self.newest else None
 
     def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
         began = time.perf_counter()
@@ -233,7 +242,7 @@ class Flow:
                 if header["flush"] is None
                 else self.clock
             )
-            self.behind = any(answer["clock"] < self.clock for answer in answers)
+            self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
             self.behind |= bool(header["views"]) and shown < self.clock
         if step > self.done:
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}

@@ -8,7 +8,10 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from penstock.data.types import Type
 from penstock.errors import DataError
+from penstock.flow.partition import Routing
 from penstock.plan.catalog import Stream
+from penstock.plan.expressions import Call, Expression
+from penstock.plan.expressions import Column as Plain
 from penstock.runtime.spark.layout import CELL, INPUT, Layout
 from penstock.runtime.spark.plans import Flowing
 
@@ -47,13 +50,58 @@ def _number(column: Column, given: object, kind: Type) -> Column:
 
 
 def routed(frame: DataFrame, plan: Flowing, cells: int) -> DataFrame:
-    """Rows with the input they are for, in one partition a cell."""
+    """Rows with the input they are for, each in the partition of its cell, copied where a routing says so."""
     slots = [f"c{i}" for i in range(len(plan.layout.slots))]
     numbers = {name: n for n, name in enumerate(plan.layout.places)}
-    own = F.lit(None).cast("int")
+    goals: dict[int, list[tuple[int, Column]]] = {}
     for number, fed in enumerate(plan.inputs):
-        own = F.when(F.col(STREAM) == numbers[fed.stream], F.lit(number)).otherwise(own)
-    tagged = frame.select(own.alias(INPUT), *slots).where(F.col(INPUT).isNotNull())
+        targets = [(number, cell) for cell in _cells(fed.input.routing, plan.layout.places[fed.stream])]
+        goals.setdefault(numbers[fed.stream], []).extend(targets)
+    if all(len(targets) == 1 for targets in goals.values()):
+        own, cell = F.lit(None).cast("int"), F.lit(None).cast("int")
+        for stream, [(number, where)] in goals.items():
+            own = F.when(F.col(STREAM) == stream, F.lit(number)).otherwise(own)
+            cell = F.when(F.col(STREAM) == stream, where).otherwise(cell)
+        tagged = frame.select(own.alias(INPUT), cell.alias(CELL), *slots).where(F.col(INPUT).isNotNull())
+    else:
+        every = F.lit(None).cast("array<struct<i:int,c:int>>")
+        for stream, targets in goals.items():
+            both = F.array(*[F.struct(F.lit(n).alias("i"), where.alias("c")) for n, where in targets])
+            every = F.when(F.col(STREAM) == stream, both).otherwise(every)
+        goal = F.explode(every).alias("goal")
+        tagged = frame.select(goal, *slots).select(
+            F.col("goal.i").alias(INPUT), F.col("goal.c").alias(CELL), *slots
+        )
     if cells == 1:
-        return tagged.coalesce(1)
-    return tagged.withColumn(CELL, F.lit(0)).repartitionById(cells, F.col(CELL)).drop(CELL)
+        return tagged.drop(CELL).coalesce(1)
+    return tagged.repartitionById(cells, F.col(CELL)).drop(CELL)
+
+
+def _cells(routing: Routing, places: tuple[int, ...]) -> list[Column]:
+    """The cells of a row: one expression for every copy."""
+    weight = 1
+    base = F.lit(routing.origin)
+    offsets = [0]
+    for number, axis in reversed(list(enumerate(routing.axes))):
+        if axis.key is None:
+            offsets = [offset + weight * digit for digit in range(axis.share) for offset in offsets]
+        else:
+            hashed = F.xxhash64(F.lit(number), *[_term(term, places) for term in axis.key])
+            base = base + F.pmod(hashed, F.lit(axis.share)) * weight
+        weight *= axis.share
+    return [(base + offset).cast("int") for offset in sorted(offsets)]
+
+
+def _term(term: Expression, places: tuple[int, ...]) -> Column:
+    """A key as Spark hashes it: equal numbers alike whatever their width, every NaN alike, no negative zero."""
+    if isinstance(term, Plain):
+        value = F.col(f"c{places[term.index]}")
+    else:
+        assert isinstance(term, Call)
+        value = _term(term.arguments[0], places)
+    if term.type.is_integer:
+        return value.cast("bigint")
+    if term.type.is_float:
+        rounded = value.cast(str(term.type).lower()).cast("double") + F.lit(0.0)
+        return F.when(F.isnan(rounded), F.lit(float("nan"))).otherwise(rounded)
+    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -115,8 +115,9 @@ def _unanswered(world: World, tau: int) -> Answer:
     return Counter((n.src, n.dst) for n in alive(world.north, 60, tau) if (n.src, n.dst) not in back)
 
 
-def _latest(world: World, _: int) -> Answer:
-    latest = {f.protocol: f for f in world.north}
+def _latest(world: World, tau: int) -> Answer:
+    # Of connections in the same second the last by content: on Spark rows have no order of arrival.
+    latest = {f.protocol: f for f in sorted(world.north, key=astuple) if f.ts <= tau}
     return Counter((f.protocol, f.src, f.bytes) for f in latest.values())
 
 
