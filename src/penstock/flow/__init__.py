@@ -1,1 +1,1 @@
-"""Between queries: what they share, how rows are routed, what is done first. Empty while every query runs alone."""
+"""What queries share and where their rows go: placements over cells, routing of rows."""

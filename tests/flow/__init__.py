@@ -1,0 +1,1 @@
+"""Where rows go: placements rule by rule, routing value by value."""
