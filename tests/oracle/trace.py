@@ -49,12 +49,15 @@ class Cut:
 
 
 def record(
-    case: Case, how: Cut, options: dict[str, Any] | None = None, most: int = 25, quiet: bool = False
+    case: Case, how: Cut, options: dict[str, Any] | None = None, most: int = 25, quiet: bool = False,
+    engine: Callable[[Any], Any] | None = None,
 ) -> Trace:  # fmt: skip
-    """Runs the case; with `quiet`, asks for nothing before the end."""
+    """Runs the case; with `quiet`, asks for nothing before the end. `engine` makes another one for the session's catalog."""
     import penstock
 
     session = penstock.connect(**(options or {}))
+    if engine is not None:
+        session.engine = engine(session.catalog)
     world = World(case.schema)
     trace = Trace([Heard() for _ in case.queries])
     session.execute(case.schema.ddl())
