@@ -179,11 +179,7 @@ class SparkSession(Session):
         kept = next((n for n in self.flow.declared.queries if n.lower() == name.lower()), None)
         super().drop(name)
         if kept is not None:
-            del self.flow.declared.queries[kept]
-            self.flow.declared.since.pop(kept, None)
-            self.flow.sinks.pop(kept, None)
-            self.flow.views.pop(kept, None)
-            self.flow.declared.kept = [n for n in self.flow.declared.kept if n != kept]
+            self.flow.forget(kept)
 
     def create_function(
         self,
@@ -200,7 +196,9 @@ class SparkSession(Session):
 
     def explain(self) -> str:
         """Every query's plan, and how rows are spread over the cells."""
-        return super().explain()
+        placed = self.flow.plan().placements
+        cells = [f"{name} in {len(p.cells)} of {self.flow.cells} cells: {p}" for name, p in placed.items()]
+        return super().explain() + "\n\n" + "\n".join(cells)
 
     # ------------------------------------------------------------------ running
 

@@ -99,6 +99,16 @@ class Flow:
     def time_type(self) -> Type:
         return next(s.time_type for s in self.declared.streams.values())
 
+    def forget(self, query: str) -> None:
+        """The query is gone; another of its name begins anew."""
+        with self._lock:
+            for told in (self.declared, self._before):
+                told.queries.pop(query, None)
+                told.since.pop(query, None)
+                told.kept = [name for name in told.kept if name != query]
+            self.sinks.pop(query, None)
+            self.views.pop(query, None)
+
     def update_table(
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
     ) -> None:
