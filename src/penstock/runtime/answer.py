@@ -24,8 +24,11 @@ from penstock.state.strings import Strings
 from penstock.state.view import View
 
 
-def keeps(root: Root, keep: bool) -> bool:
-    """Whether the answer is held for snapshots: results of a MONOTONIC query are a stream unless asked for."""
+def keeps(root: Root, keep: bool | None) -> bool:
+    """Whether the answer is held for snapshots: results of a MONOTONIC query are a stream unless asked for; with None
+    nobody will ever ask."""
+    if keep is None:
+        return False
     return keep or root.judged.pattern is not Pattern.MONOTONIC
 
 
@@ -33,7 +36,7 @@ class Answer:
     """One query's output."""
 
     def __init__(
-        self, root: Root, strings: Strings, time_type: Type, *, keep: bool, arena: Arena | None = None
+        self, root: Root, strings: Strings, time_type: Type, *, keep: bool | None, arena: Arena | None = None
     ) -> None:
         self._root = root
         self._strings = strings

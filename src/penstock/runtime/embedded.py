@@ -112,7 +112,7 @@ class Engine:
         self.check_idle()
         self.tables[table.name.lower()] = RelationState(table)
 
-    def register(self, name: str, root: Root, *, keep: bool, since: int | None = None) -> Standing:
+    def register(self, name: str, root: Root, *, keep: bool | None, since: int | None = None) -> Standing:
         """Start a query: it sees rows with ts > clock, or from a later instant on."""
         self.check_idle()
         assert self.time_type is not None

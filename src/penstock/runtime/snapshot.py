@@ -36,8 +36,8 @@ from penstock.state.arena import Arena
 
 T = TypeVar("T")
 
-Registered = tuple[str, Root, bool]
-"""A query: its name, its plan, and whether results are kept though MONOTONIC."""
+Registered = tuple[str, Root, bool | None]
+"""A query: its name, its plan, and whether its results are kept (see `runtime.answer.keeps`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
 
 
 def _resumed(
-    engine: Engine, was: dict[str, Any], root: Root, keep: bool, saved: _Saved, place: str
+    engine: Engine, was: dict[str, Any], root: Root, keep: bool | None, saved: _Saved, place: str
 ) -> Standing:
     what = f"query {was['name']}"
     assert engine.time_type is not None

@@ -9,6 +9,7 @@ Cost       a step: one write and one flush of its input; now and then one of the
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from penstock.data.batch import Column, gather
 from penstock.errors import StateError
 from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Function, Stream
+from penstock.runtime import snapshot
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.declared import Declared
@@ -30,6 +32,8 @@ from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.store import Store, read_segment, sync_folder, write_segment
 
 ROWS = "rows"
+LEAST_LOG = 8 << 20
+"""Bytes of log that are replayed sooner than a state is read."""
 
 
 class Cell:
@@ -46,6 +50,45 @@ class Cell:
         self._flowing: Flowing | None = None
         self._engine: Engine | None = None
         self._answer: dict[str, Any] = {}
+        self._logged = self._stated = 0
+        """Bytes of log since the last state, and bytes of that state."""
+        self._open()
+
+    # ------------------------------------------------------------------ the way back
+
+    def _open(self) -> None:
+        """Take up the newest state that is whole; the log leads on from there."""
+        for step in reversed(self.store.numbers("state", str(self.number))):
+            place = self.store.state(self.number, step)
+            try:
+                found = snapshot.read(place)
+            except StateError as error:
+                # An older state and a longer log lead to the same place.
+                sys.stderr.write(f"penstock: {error}; an older state is taken\n")
+                continue
+            told = found.meta.pop("cell")
+            declared = Declared.of(self.store.get("declared", told["declared"]))
+            wanted = flowing(declared, declared.catalog(self.functions), self.cells)
+            catalog = Catalog(wanted.streams(self.number), dict(declared.tables), dict(self.functions))
+            queries = [(name, root, wanted.keeps(name)) for name, root in wanted.roots(self.number).items()]
+            self._engine = snapshot.restore(catalog, queries, found)
+            self._flowing, self._declared_at = wanted, told["declared"]
+            self.version, self._answer = step, told["answer"]
+            self._stated = place.stat().st_size
+            return
+
+    def _save(self) -> None:
+        """Write the state once the log since the last one is longer than it, and let go of what lies before the last but one."""
+        if self._engine is None or self._logged < max(LEAST_LOG, self._stated):
+            return
+        found = snapshot.dump(self._engine)
+        found.meta["cell"] = {"declared": self._declared_at, "answer": self._answer}
+        place = self.store.state(self.number, self.version)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        snapshot.write(found, place)
+        self._stated, self._logged = place.stat().st_size, 0
+        kept = self.store.numbers("state", str(self.number))[-2:]
+        self.store.forget_cell(self.number, kept[0] + 1 if len(kept) == 2 else 0, kept[0])
 
     # ------------------------------------------------------------------ a step
 
@@ -62,15 +105,23 @@ class Cell:
             header, tables = read_segment(place)
             rows = tables[ROWS]
         else:
-            write_segment(place, header, {ROWS: rows})
+            self._logged += write_segment(place, header, {ROWS: rows})
         self._answer = self._apply(header, rows, lay_down=True)
+        self._save()
         return self._answer
 
     def _catch_up(self, step: int) -> None:
         """Bring the state to a step from the log, laying nothing down but the last results."""
         while self.version < step:
             ahead = self.version + 1
-            header, tables = read_segment(self.store.log(self.number, ahead))
+            place = self.store.log(self.number, ahead)
+            if not place.exists():
+                raise StateError(
+                    f"cell {self.number} cannot be brought to step {step}: {place} is not there",
+                    hint="restore the checkpoint directory from a backup",
+                )
+            header, tables = read_segment(place)
+            self._logged += place.stat().st_size
             self._answer = self._apply(header, tables[ROWS], lay_down=ahead == step)
 
     def _apply(self, header: dict[str, Any], rows: pa.Table, *, lay_down: bool) -> dict[str, Any]:
@@ -135,8 +186,7 @@ class Cell:
                 engine.drop(standing.name)
         for name, root in roots.items():
             if name.lower() not in engine.queries:
-                kept = name in wanted.kept
-                engine.register(name, root, keep=kept, since=wanted.begun[name][1]).answer.kept = kept
+                engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
         for key in [k for k in engine.sources if k not in streams]:
             del engine.sources[key], engine.catalog.streams[key]
         self._engine, self._flowing = engine, wanted

@@ -49,6 +49,10 @@ class Flowing:
     """Queries whose answers are kept as views."""
     layout: Layout
 
+    def keeps(self, name: str) -> bool | None:
+        """Whether a query's answer is kept; if not, nobody asks for it."""
+        return True if name in self.kept else None
+
     def roots(self, cell: int) -> dict[str, Root]:
         """The queries that a cell runs."""
         return {name: p.root for name, p in self.placements.items() if cell in p.cells}

@@ -1,0 +1,180 @@
+"""A cell comes back from its checkpoint, whatever was lost on the way: here without Spark, step by step."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.flow.route import Router
+from penstock.runtime.border import read_rows
+from penstock.runtime.spark import cell as cells
+from penstock.runtime.spark.cell import Cell
+from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.layout import INPUT
+from penstock.runtime.spark.plans import Flowing, flowing
+from penstock.runtime.spark.store import Store
+from penstock.state.strings import Strings
+
+from .test_sessions import QUERIES, A, B, drawn, told
+
+NUMBER = 3
+
+
+class Driver:
+    """Decides steps as the flow does, and routes rows itself."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = Store(root)
+        self.store.open(NUMBER)
+        session = penstock.connect()
+        session.execute(A + B)
+        queries = {name: session.query(text, name=name).sql for name, text in QUERIES.items()}
+        self.declared = Declared(dict(session.catalog.streams), {}, queries, dict.fromkeys(queries))
+        self.plan: Flowing = flowing(self.declared, self.declared.catalog({}), NUMBER)
+        self.newest: dict[str, int] = {}
+        self.watermarks = dict.fromkeys(self.declared.streams, -(2**61))
+        self.step = 0
+        self.heard: dict[str, dict[tuple[int, int], pa.Table]] = {name: {} for name in queries}
+        self.store.put("declared", 1, self.declared.json())
+
+    def header(self, flush: bool) -> dict[str, Any]:
+        self.step += 1
+        end = max(self.newest.values(), default=0) + 1
+        return {
+            "step": self.step, "batch": self.step, "declared": 1, "watermarks": dict(self.watermarks),
+            "updates": [], "views": [], "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
+        }  # fmt: skip
+
+    def routed(self, rows: dict[str, list[dict[str, Any]]]) -> list[pa.Table]:
+        """Each cell's rows in the columns that all streams share."""
+        parts: list[list[pa.Table]] = [[] for _ in range(NUMBER)]
+        layout = self.plan.layout
+        for number, fed in enumerate(self.plan.inputs):
+            given = rows.get(fed.stream, [])
+            stream, strings = fed.input.stream, Strings()
+            columns = read_rows(given, stream.schema, strings)
+            for where, picked in Router(fed.input.routing, strings, {}).route(columns, len(given)):
+                content: dict[str, pa.Array] = {INPUT: pa.array([number] * len(picked), pa.int32())}
+                for slot, kind in enumerate(layout.slots):
+                    places = layout.places[fed.stream]
+                    name = stream.schema[places.index(slot)].name if slot in places else None
+                    values = [None if name is None else given[int(r)][name] for r in picked]
+                    content[f"c{slot}"] = pa.array(values, kind.arrow)
+                parts[where].append(pa.table(content))
+        empty = pa.schema([(INPUT, pa.int32()), *((f"c{i}", t.arrow) for i, t in enumerate(layout.slots))])
+        return [pa.concat_tables(p) if p else empty.empty_table() for p in parts]
+
+    def note(self, answers: list[dict[str, Any]]) -> None:
+        for answer in answers:
+            for name, newest in answer["newest"].items():
+                self.newest[name] = max(self.newest.get(name, newest), newest)
+            folder = self.store.out(answer["step"], answer["cell"])
+            for name in answer["out"]:
+                self.heard[name][answer["step"], answer["cell"]] = pa.parquet.read_table(
+                    folder / f"{name}.parquet"
+                )
+        for name, newest in self.newest.items():
+            self.watermarks[name] = max(self.watermarks[name], newest - self.declared.streams[name].delay)
+
+
+def straight(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
+    session = penstock.connect()
+    session.execute(A + B)
+    queries = {name: session.query(text, name=name) for name, text in QUERIES.items()}
+    for name in "ab":
+        session.push(name, rows[name])
+    session.advance(max(r["ts"] for part in rows.values() for r in part))
+    return {name: query.changes() for name, query in queries.items()}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cells_lost_at_any_step(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells die before, between and after steps; steps are asked for twice; the newest state is damaged."""
+    monkeypatch.setattr(cells, "LEAST_LOG", 6000)
+    rng = random.Random(seed)
+    driver = Driver(tmp_path)
+    rows = drawn(seed, 60)
+    alive = [Cell(driver.store, n, NUMBER, {}) for n in range(NUMBER)]
+    cuts = sorted(rng.sample(range(1, 60), 9))
+    for begin, end in zip([0, *cuts, 60], [*cuts, 60, 60], strict=True):
+        header = driver.header(flush=begin == 60)
+        given = driver.routed({name: part[begin:end] for name, part in rows.items()})
+        answers = []
+        for n in range(NUMBER):
+            if rng.random() < 0.4:
+                if rng.random() < 0.3:
+                    damage(driver.store, n, rng)
+                alive[n] = Cell(driver.store, n, NUMBER, {})
+            answers.append(alive[n].step(header, given[n]))
+            if rng.random() < 0.3:
+                alive[n] = Cell(driver.store, n, NUMBER, {})
+            if rng.random() < 0.3:
+                assert alive[n].step(header, given[n])["out"] == answers[-1]["out"]
+        driver.note(answers)
+    for name, expected in straight(rows).items():
+        got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
+        assert sorted(got, key=repr) == told(expected), name
+    assert any(driver.store.numbers("state", str(n)) for n in range(NUMBER)), "states are written"
+    assert all(len(driver.store.numbers("state", str(n))) <= 2 for n in range(NUMBER))
+
+
+def damage(store: Store, number: int, rng: random.Random) -> None:
+    """Flip a bit of the newest of two states."""
+    states = store.numbers("state", str(number))
+    if len(states) == 2:
+        place = store.state(number, states[-1])
+        content = bytearray(place.read_bytes())
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        place.write_bytes(content)
+
+
+def test_a_damaged_log_is_refused(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    cell = Cell(driver.store, 0, NUMBER, {})
+    rows = drawn(1, 40)
+    for begin in (0, 20):
+        header = driver.header(flush=False)
+        driver.note(
+            [cell.step(header, driver.routed({n: p[begin : begin + 20] for n, p in rows.items()})[0])]
+        )
+    place = driver.store.log(0, 1)
+    whole = place.read_bytes()
+    header = driver.header(flush=True)
+    nothing = driver.routed({})[0]
+    for at in range(0, len(whole), 37):
+        damaged = bytearray(whole)
+        damaged[at] ^= 4
+        place.write_bytes(damaged)
+        with pytest.raises(penstock.StateError, match="damaged"):
+            Cell(driver.store, 0, NUMBER, {}).step(header, nothing)
+    for size in range(0, len(whole), 41):
+        place.write_bytes(whole[:size])
+        with pytest.raises(penstock.StateError, match="damaged"):
+            Cell(driver.store, 0, NUMBER, {}).step(header, nothing)
+    place.unlink()
+    with pytest.raises(penstock.StateError, match="cannot be brought to step"):
+        Cell(driver.store, 0, NUMBER, {}).step(header, nothing)
+    place.write_bytes(whole)
+    assert Cell(driver.store, 0, NUMBER, {}).step(header, nothing)["step"] == 3
+
+
+def test_what_is_half_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails in the middle leaves neither a file nor a step behind."""
+    driver = Driver(tmp_path)
+    cell = Cell(driver.store, 0, NUMBER, {})
+    header = driver.header(flush=False)
+    given = driver.routed({n: p[:10] for n, p in drawn(2, 10).items()})[0]
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space"):
+            cell.step(header, given)
+    assert not list((tmp_path / "log").rglob("*.*"))
+    assert cell.version == 0
+    assert cell.step(header, given)["rows"] == given.num_rows
+    assert np.isfinite(cell.step(header, given)["ms"])
