@@ -256,6 +256,13 @@ def test_blocks_within_blocks_meet_in_a_key_or_not_at_all() -> None:
     )
 
 
+def test_an_aggregate_without_groups_has_a_row_where_there_is_no_input() -> None:
+    """So it cannot stand in one place of a grid as `a [ROWS 5]` can: the others would say 0."""
+    for union in ("SELECT COUNT(*) AS n FROM a [RANGE 5] UNION ALL SELECT x FROM b [RANGE 5]",
+                  "SELECT COUNT(*) AS n FROM a [RANGE 5] UNION SELECT x FROM b [RANGE 5]"):  # fmt: skip
+        hold(union, in_one_cell(NO_GROUP, "a", "b"))
+
+
 def test_what_is_computed_from_a_float_is_not_told_by_its_group() -> None:
     """0.0 and -0.0 are one group, and 1 / f differs."""
     inner = "(SELECT DISTINCT f FROM a [RANGE 5]) AS g"

@@ -1,0 +1,113 @@
+"""Cells as a session sees them: what one case after the other shows better than drawn ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.runtime.cells import Cells
+
+COUNT = 4
+
+
+@pytest.fixture
+def session() -> Any:
+    made = penstock.connect()
+    made.engine = Cells(made.catalog, COUNT)
+    for name in "ab":
+        made.execute(f"CREATE STREAM {name} (ts BIGINT, x INT, s STRING) WATERMARK ts DELAY OF 0")
+    return made
+
+
+def row(ts: int, x: int, s: str = "") -> dict[str, Any]:
+    return {"ts": ts, "x": x, "s": s}
+
+
+def said(query: Any) -> list[tuple[Any, ...]]:
+    return [tuple(r.values()) for r in query.changes().to_pylist()]
+
+
+def cell_of(session: Any, query: str, x: int) -> int:
+    """The cell in which a row of a with this x is."""
+    (one,) = (i for i in session.engine.queries[query].placement.inputs if i.stream.name == "a")
+    router = session.engine._routers[one]
+    columns = session._read([row(0, x)], one.stream.schema)
+    ((cell, _),) = router.route(columns, 1)
+    return cell
+
+
+def test_what_goes_in_one_cell_and_comes_in_another_is_no_news(session: Any) -> None:
+    """Two rows look alike; at 3 the one that was ruled out comes back, and the other is ruled out."""
+    q = session.query(
+        "SELECT a.s FROM a [RANGE 10] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 2] WHERE b.x = a.x)", name="q"
+    )
+    other = next(x for x in range(2, 50) if cell_of(session, "q", x) != cell_of(session, "q", 1))
+    session.push("a", [row(1, 1, "u"), row(1, other, "u")])
+    session.push("b", [row(1, other), row(3, 1)])
+    session.advance(4)
+    assert said(q) == [("+", 1, 11, "u")]
+    assert q.snapshot().to_pylist() == [{"s": "u"}]
+    session.advance(5)
+    assert said(q) == [("+", 5, 11, "u")]
+
+
+def test_changes_of_several_cells_come_in_time_order(session: Any) -> None:
+    q = session.query("SELECT x FROM a [RANGE 5] EXCEPT SELECT x FROM b [RANGE 1]")
+    session.push("a", [row(t, t) for t in range(40)])
+    session.push("b", [row(t, t - 3) for t in range(3, 40)])
+    session.advance(60)
+    changes = said(q)
+    assert {op for op, *_ in changes} == {"+", "-"}
+    assert [(ts, op == "+") for op, ts, *_ in changes] == sorted((ts, op == "+") for op, ts, *_ in changes)
+
+
+def test_a_query_begins_with_rows_that_wait_and_ends_when_dropped(session: Any) -> None:
+    engine = session.engine
+    one = session.query("SELECT x, COUNT(*) AS n FROM a [RANGE 5] GROUP BY x", name="one")
+    session.query("SELECT x FROM b", name="slow")  # b holds the clock back
+    session.push("a", [row(1, 1), row(2, 2)])
+    two = session.query("SELECT DISTINCT x FROM a [RANGE 9]", name="two")
+    assert engine.queries["two"].placement.inputs == engine.queries["one"].placement.inputs
+    session.advance(2)
+    assert sorted(said(one)) == [("+", 1, 6, 1, 1), ("+", 2, 7, 2, 1)]
+    assert sorted(said(two)) == [("+", 1, 10, 1), ("+", 2, 11, 2)]
+    one.drop()
+    session.push("a", [row(3, 3)])
+    session.advance(3)
+    assert said(two) == [("+", 3, 12, 3)]
+    two.drop()
+    session.drop("slow")
+    assert [len(e.sources) for e in engine.engines] == [0] * COUNT
+    three = session.query("SELECT DISTINCT x FROM a [RANGE 9]")
+    session.push("a", [row(2, 4), row(4, 4)])
+    session.advance(4)
+    assert said(three) == [("+", 4, 13, 4)]
+    assert session.late("a").to_pylist() == [row(2, 4)]
+
+
+def test_one_cell_fails_and_the_query_says_so(session: Any) -> None:
+    def inverse(x: int) -> float:
+        return 1 / x
+
+    session.create_function("inverse", inverse, returns="DOUBLE")
+    bad = session.query("SELECT inverse(x) AS i FROM a", name="bad", keep=True)
+    good = session.query("SELECT x FROM a WHERE x <> 0 AND inverse(x) < 0.5", name="good")
+    with pytest.raises(penstock.DataError, match="inverse"):
+        session.push("a", [row(t, t % 5) for t in range(20)])
+    session.advance(30)
+    assert len(said(good)) == 8
+    with pytest.raises(penstock.StateError, match="query bad stopped"):
+        bad.snapshot()
+
+
+def test_an_update_that_does_not_fit_changes_nothing_anywhere(session: Any) -> None:
+    session.create_table("t", [{"x": 1, "name": "one"}])
+    q = session.query("SELECT a.ts, t.name FROM a [RANGE 5], t WHERE a.x = t.x")
+    with pytest.raises(penstock.DataError, match="not in the table"):
+        session.update_table("t", insert=[{"x": 2, "name": "two"}], delete=[{"x": 3, "name": "three"}])
+    session.update_table("t", insert=[{"x": 3, "name": "drei"}])
+    session.push("a", [row(t, t) for t in range(1, 6)])
+    session.advance(9)
+    assert said(q) == [("+", 1, 6, 1, "one"), ("+", 3, 8, 3, "drei")]
