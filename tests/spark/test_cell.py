@@ -43,6 +43,11 @@ class Driver:
         self.heard: dict[str, dict[tuple[int, int], pa.Table]] = {name: {} for name in queries}
         self.store.put("declared", 1, self.declared.json())
 
+    @classmethod
+    def again(cls, driver: Driver) -> Driver:
+        """Another one over the same checkpoint, that knows nothing yet."""
+        return cls(driver.store.root)
+
     def header(self, flush: bool) -> dict[str, Any]:
         self.step += 1
         end = max(self.newest.values(), default=0) + 1
