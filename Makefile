@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 # Two workers: the machines this must be comfortable on have two cores.
 JOBS ?= 2
 
-.PHONY: demo test check soak format clean
+.PHONY: demo test check soak chaos format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -29,6 +29,12 @@ COMPARISONS ?= 1000000
 soak: $(DEV)
 	$(WARM)
 	$(BIN)/python -m tests.oracle.soak --comparisons $(COMPARISONS) --jobs $(JOBS) $(ARGS)
+
+# Kill hosts, Python workers, and Spark with its driver, again and again; KILLS says how often.
+KILLS ?= 500
+chaos: $(DEV)
+	$(WARM)
+	$(BIN)/python -m tests.chaos.campaign --kills $(KILLS) $(ARGS)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-def local_spark(master: str = "local[*]", name: str = "penstock") -> SparkSession:
+def local_spark(master: str = "local[*,4]", name: str = "penstock") -> SparkSession:
     """Spark in local mode; needs Java 17 or newer."""
     try:
         from pyspark.sql import SparkSession

@@ -1,0 +1,22 @@
+"""A flow that is killed twenty times tells what an undisturbed engine tells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .campaign import run
+
+
+@pytest.mark.slow
+def test_twenty_kills(tmp_path: Path) -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        if os.environ.get("CI"):
+            pytest.fail("Java 17 or newer is needed")
+        pytest.skip("Spark needs Java 17 or newer")
+    campaign = run(int(os.environ.get("PENSTOCK_KILLS", "20")), 5, tmp_path)
+    assert campaign.differences() == []
+    assert len(campaign.kills) >= 2, "more than one kind of process was killed"
