@@ -244,8 +244,9 @@ def _aggregate(node: Aggregate, want: Want) -> list[Dimension]:
 
 
 def _union(node: Union, want: Want) -> list[Dimension]:
-    if want is _ANY:  # each input on its own
-        return _side_by_side([merged(_ways(i, want)) for i in node.inputs])
+    if want is _ANY:  # each input on its own, the ways first that deal out most of it
+        each = (merged(_ways(i, want)) for i in node.inputs)
+        return _side_by_side([sorted(ways, key=lambda way: way.count(None)) for ways in each])
     return _side_by_side([_ways(i, want) for i in node.inputs])
 
 
