@@ -109,6 +109,16 @@ class Campaign:
             drop_file(self.checkpoint / "pushed" / name, pa.Table.from_pylist(rows, schema=pa.schema(schema)))
         self.files += 1
 
+    def wait_for_progress(self) -> None:
+        """Most blows fall on a flow at work: wait for a step, or a while."""
+        before, until = self.steps(), time.monotonic() + self.rng.choice([0.5, 30, 30, 30])
+        while time.monotonic() < until and self.steps() == before and self.job.poll() is None:
+            time.sleep(0.02)
+
+    def steps(self) -> int:
+        place = self.checkpoint / "steps"
+        return len(list(place.iterdir())) if place.is_dir() else 0
+
     def strike(self) -> None:
         """Kill something that lives."""
         what = self.rng.choices(["host", "worker", "everything"], [6, 5, 1])[0]
@@ -116,7 +126,7 @@ class Campaign:
             victims = processes("penstock.runtime.spark.host")
             victims = [v for v in victims if str(self.checkpoint) in _line(v)]
         elif what == "worker":
-            victims = [v for v in children(self.job.pid) if "pyspark" in _line(v)]
+            victims = [v for v in children(self.job.pid) if "-m pyspark." in _line(v)]
         else:
             victims = [self.job.pid, *children(self.job.pid)]
             victims = [v for v in victims if "penstock.runtime.spark.host" not in _line(v)]
@@ -183,7 +193,8 @@ def run(kills: int, seed: int, folder: Path) -> Campaign:
     try:
         while campaign.kills.total() < kills:
             campaign.feed()
-            time.sleep(campaign.rng.uniform(0.0, 2.5))
+            campaign.wait_for_progress()
+            time.sleep(campaign.rng.uniform(0.0, 0.6))
             campaign.strike()
         campaign.end()
     finally:

@@ -20,7 +20,7 @@ CREATE QUERY pairs AS SELECT a.x FROM a [RANGE 10], b [RANGE 10] WHERE a.x = b.x
 
 def call(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture
@@ -60,10 +60,20 @@ def test_bad_usage_is_two_and_says_so_in_its_first_line(arguments: tuple[str, ..
     assert done.stderr.splitlines()[0].startswith(first_line)
 
 
-def test_spark_is_refused_clearly(script: Path) -> None:
-    done = call("run", script, "--spark", "local[2]")
+def test_a_checkpoint_is_for_spark(script: Path, tmp_path: Path) -> None:
+    done = call("run", script, "--checkpoint", str(tmp_path))
     assert done.returncode == 2
-    assert "Spark is not part of this version" in done.stderr.splitlines()[0]
+    assert "--checkpoint is for runs on Spark" in done.stderr
+
+
+def test_run_on_spark_prints_the_same_changes(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ts,x\n1,7\n3,8\n")
+    (tmp_path / "b.jsonl").write_text('{"ts": 2, "x": 7}\n{"ts": 4, "x": 9}\n')
+    files = ["-i", f"a={tmp_path / 'a.csv'}", "-i", f"b={tmp_path / 'b.jsonl'}"]
+    here = call("run", script, *files)
+    there = call("run", script, *files, "--spark", "local[2]", "--checkpoint", str(tmp_path / "checkpoint"))
+    assert there.returncode == 0, there.stderr
+    assert sorted(there.stdout.splitlines()) == sorted(here.stdout.splitlines())
 
 
 def test_run_reads_files_and_prints_changes_as_json_lines(script: Path, tmp_path: Path) -> None:

@@ -87,14 +87,21 @@ def run(
         ChangesFormat | None,
         typer.Option("--format", help="How changes are printed; a table on a terminal, else JSON lines."),
     ] = None,
-    spark: Annotated[str | None, typer.Option(metavar="MASTER", hidden=True)] = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", hidden=True)] = None,
+    spark: Annotated[
+        str | None, typer.Option(metavar="MASTER", help="Run on Spark, e.g. 'local[*]'; until stopped.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="On Spark: where state survives; the same one goes on.")
+    ] = None,
 ) -> None:
     """Run every CREATE QUERY of a script over its streams and print the changes."""
-    if spark is not None or checkpoint is not None:
-        raise typer.BadParameter(
-            "running on Spark is not part of this version; leave out --spark and --checkpoint"
-        )
+    if checkpoint is not None and spark is None:
+        raise typer.BadParameter("--checkpoint is for runs on Spark; give --spark too")
+    if spark is not None:
+        from penstock.surfaces.commands import run_on_spark
+
+        run_on_spark.run(script, inputs or [], spark, checkpoint)
+        return
     from penstock.surfaces.commands import run as command
 
     command.run(script, inputs or [], None if output is None else output.value)

@@ -4,8 +4,8 @@ Spark's Python workers come and go, and the next batch of a partition may meet a
 its own, one per machine, started by the first task that wants it: its state stays in memory as it is, with all that was
 compiled for its queries. A task sends the step and its rows over a Unix socket in a folder only this user can enter.
 
-A host that dies loses nothing: the next one rebuilds the cell from the checkpoint. It leaves by itself when Spark's process is
-gone. Only one host for a cell runs on a machine: it holds a lock on a file beside its socket for as long as it lives.
+A host that dies loses nothing: the next one rebuilds the cell from the checkpoint. It leaves by itself when Spark's process or
+the folder is gone. Only one host for a cell runs on a machine: it holds a lock on a file beside its socket for as long as it lives.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _keeper() -> int:
 
 
 def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None:
-    """Answer steps until the keeper is gone."""
+    """Answer steps until the keeper, or the folder, is gone."""
     from penstock.runtime.spark.cell import Cell
     from penstock.runtime.spark.store import Store
 
@@ -134,7 +134,7 @@ def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None
     making.rename(place)
     cell: Cell | None = None
     known = b""
-    while _lives(keeper):
+    while _lives(keeper) and place.exists():
         if not select.select([door], [], [], 1.0)[0]:
             continue
         link, _ = door.accept()
