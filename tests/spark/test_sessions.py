@@ -221,3 +221,20 @@ def test_queries_and_tables_change_between_steps(connect: Callable[[], Any]) -> 
     later.push("a", rows[20:])
     second = two.changes()
     assert kept["second"].rows(second.column_names) == told(second)
+
+
+def test_a_failing_function_ends_the_flow_and_names_the_row(connect: Callable[[], Any]) -> None:
+    session = connect()
+    session.execute(A)
+
+    def inverse(value: int) -> float:
+        return 1 / value
+
+    session.create_function("inverse", inverse, returns="DOUBLE")
+    session.query("SELECT inverse(y) AS z FROM a [RANGE 5]", name="z").foreach_batch(Kept())
+    session.push("a", [{"ts": t, "x": 1, "y": 3 - t, "s": None} for t in range(6)])
+    handle = session.start(trigger={"availableNow": True})
+    with pytest.raises(penstock.DataError, match=r"function inverse failed on \(0\).*ts 3"):
+        handle.awaitTermination()
+    assert not handle.isActive
+    assert isinstance(handle.exception(), penstock.DataError)

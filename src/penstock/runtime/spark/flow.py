@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
+from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
 from penstock.plan.catalog import Function
 from penstock.plan.roots import Root
 from penstock.runtime.spark.declared import Declared
@@ -35,6 +36,8 @@ from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.routes import laid_out, routed
 from penstock.runtime.spark.store import Store, write_segment
+
+_ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
 LAST = 10**12 - 1
 """No step comes after it."""
@@ -192,6 +195,9 @@ class Flow:
         began = time.perf_counter()
         step = int(header["step"])
         answers = [json.loads(row[0]) for row in self._ask(header, frame).collect()]
+        for answer in answers:
+            if "error" in answer:
+                raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
         counted = self._note(header, answers)
         asked = time.perf_counter()
         for sink in self.sinks.get("", []):

@@ -28,12 +28,10 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from penstock.errors import BindError, DataError, ParseError, PenstockError, PlanError, StateError
+from penstock.errors import PenstockError, StateError
 
 PATIENCE = 120.0
 """Seconds a task waits for a host to start."""
-_ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
-
 # ---------------------------------------------------------------------- the task's side
 
 
@@ -48,7 +46,7 @@ def deliver(
 ) -> dict[str, Any]:
     """Give a step to the cell's host, starting one if there is none; the host's answer.
 
-    A host that dies on the way is replaced once: the step is asked for again and applied from the log or from the rows
+    An error of the cell is an answer too: repeating the task would only repeat it. A host that dies on the way is replaced once: the step is asked for again and applied from the log or from the rows
     sent again.
     """
     table = pa.Table.from_batches(held) if (held := list(rows)) else pa.table({})
@@ -66,8 +64,6 @@ def deliver(
             if attempt == 3:
                 raise StateError(f"the host of cell {cell} cannot be kept alive: {error}") from error
             time.sleep(0.1 * attempt)
-    if "error" in answer:
-        raise _ERRORS.get(answer["error"], PenstockError)(answer["message"], hint=answer["hint"])
     return answer
 
 
