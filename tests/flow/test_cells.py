@@ -87,6 +87,37 @@ def test_a_query_begins_with_rows_that_wait_and_ends_when_dropped(session: Any) 
     assert session.late("a").to_pylist() == [row(2, 4)]
 
 
+@pytest.mark.parametrize(
+    "predicate", ["i.v = l.v AND l.v = d.v", "i.v = d.v AND d.v = l.v", "d.v = f.v AND f.v = i.v"]
+)
+def test_numbers_of_different_types_meet(predicate: str) -> None:
+    kinds = {"i": "INT", "l": "BIGINT", "d": "DOUBLE", "f": "FLOAT"}
+    values = {
+        "i": [0, 1, -1, 2**24 + 1, None, 7],
+        "l": [0, 1, -1, 2**53, 2**53 + 1, 2**24 + 1, None],
+        "d": [0.0, -0.0, 1.0, -1.0, 2.0**53, float("nan"), 2.0**24 + 1, 0.5, None],
+        "f": [0.0, -0.0, 1.0, -1.0, 2.0**24, float("nan"), 0.5, None],
+    }
+    names = [n for n in kinds if f"{n}.v" in predicate]
+    text = f"SELECT {', '.join(f'{n}.v AS {n}' for n in names)} FROM {', '.join(f'{n} [RANGE 9]' for n in names)} WHERE {predicate}"
+    answers = []
+    for cells in (None, 2, 5):
+        session = penstock.connect()
+        if cells is not None:
+            session.engine = Cells(session.catalog, cells)
+        for n in names:
+            session.execute(f"CREATE STREAM {n} (ts BIGINT, v {kinds[n]}) WATERMARK ts DELAY OF 0")
+        query = session.query(text, name="q")
+        if cells is not None:
+            assert session.engine.queries["q"].placement.copies == 1
+        for n in names:
+            session.push(n, [{"ts": 1, "v": v} for v in values[n]])
+        session.advance(1)
+        answers.append(sorted(said(query)))
+    assert len(answers[0]) > 2
+    assert answers[0] == answers[1] == answers[2]
+
+
 def test_one_cell_fails_and_the_query_says_so(session: Any) -> None:
     def inverse(x: int) -> float:
         return 1 / x

@@ -71,7 +71,7 @@ def test_a_table_is_everywhere() -> None:
     for table in "tr":
         text = f"SELECT a.x FROM a [RANGE 5], {table} WHERE a.x = {table}.x"
         hold(text, f"a by {ALL} over 4, {table} everywhere; 1 copy a row")
-        assert placed(text).goes_anywhere
+        assert placed(text).goes_anywhere == (table == "t")  # updates of r take results back
     hold(
         "SELECT a.x FROM a [RANGE 5], b [RANGE 5], r WHERE a.s = r.s AND a.x = b.x",
         "a by hash(x) over 4, b by hash(x) over 4, r everywhere; 1 copy a row",

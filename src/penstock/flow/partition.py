@@ -119,8 +119,8 @@ class Placement:
 
     @property
     def goes_anywhere(self) -> bool:
-        """Rows need not follow the routing, as long as each goes to one cell."""
-        return goes_anywhere(self.root.node)
+        """Rows need not follow the routing, as long as each goes to one cell; nothing is taken back."""
+        return self.root.judged.pattern is not Pattern.STRICT and goes_anywhere(self.root.node)
 
     @property
     def is_spread(self) -> bool:
