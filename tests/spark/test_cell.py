@@ -53,7 +53,7 @@ class Driver:
         end = max(self.newest.values(), default=0) + 1
         return {
             "step": self.step, "batch": self.step, "declared": 1, "watermarks": dict(self.watermarks),
-            "updates": [], "views": [], "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
+            "updates": [], "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
         }  # fmt: skip
 
     def routed(self, rows: dict[str, list[dict[str, Any]]]) -> list[pa.Table]:

@@ -32,6 +32,8 @@ from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.store import Store, read_segment, sync_folder, write_segment
 
 ROWS = "rows"
+TOGETHER = "/together"
+"""Under which all queries' changes are laid down as one table; no query's own name comes to this."""
 LEAST_LOG = 8 << 20
 """Bytes of log that are replayed sooner than a state is read."""
 
@@ -137,6 +139,8 @@ class Cell:
         engine.settle()
         results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
         if lay_down:
+            if header["together"] and results:
+                views[TOGETHER] = self._put_together(results)
             self._lay_down(step, {**results, **views})
         self.version = step
         return {
@@ -209,6 +213,22 @@ class Cell:
             for name in names
             if name.lower() in engine.queries
         }
+
+    def _put_together(self, results: dict[str, pa.Table]) -> pa.Table:
+        """All queries' changes as one table, `__query` first."""
+        assert self._flowing is not None
+        columns = self._flowing.together()
+        parts = []
+        for name, table in results.items():
+            arrays = {"__query": pa.repeat(name, table.num_rows)}
+            arrays |= {c: table.column(c) for c in ("__op", "__ts", "__exp")}
+            for column, kind in columns.items():
+                there = column in table.column_names
+                arrays[column] = (
+                    table.column(column).cast(kind.arrow) if there else pa.nulls(table.num_rows, kind.arrow)
+                )
+            parts.append(pa.table(arrays))
+        return pa.concat_tables(parts)
 
     def _update_tables(self, engine: Engine, updates: list[str], *, first: bool) -> None:
         """First contents come before the queries that read them, updates after."""

@@ -178,6 +178,7 @@ class Flow:
             "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
             "updates": updates,
             "views": [name for name in self.declared.queries if self.views.get(name)],
+            "together": bool(self.sinks.get("")),
             "flush": flush,
         }
         self.store.put("steps", step, header)
@@ -200,7 +201,7 @@ class Flow:
                 raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
         counted = self._note(header, answers)
         asked = time.perf_counter()
-        for sink in self.sinks.get("", []):
+        for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
         for name, rows in counted.items():
             for sink in self.sinks.get(name, []):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.data.types import Type
 from penstock.flow.partition import Input, Placement, place
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
+from penstock.plan.functions import FunctionError, common
 from penstock.plan.nodes import Node, Scan, Windowed
 from penstock.plan.roots import Root
 from penstock.plan.windows import Rows
@@ -48,6 +50,17 @@ class Flowing:
     kept: tuple[str, ...]
     """Queries whose answers are kept as views."""
     layout: Layout
+
+    def together(self) -> dict[str, Type]:
+        """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
+        found: dict[str, Type] = {}
+        for placement in self.placements.values():
+            for field in placement.root.node.schema[: placement.root.visible]:
+                try:
+                    found[field.name] = common((found.get(field.name, Type.NULL), field.type))
+                except FunctionError:
+                    found[field.name] = Type.STRING
+        return found
 
     def keeps(self, name: str) -> bool | None:
         """Whether a query's answer is kept; if not, nobody asks for it."""
