@@ -76,12 +76,13 @@ class SparkQuery(Query):
         **options: str,
     ) -> SparkQuery:
         """Append every step's changes; `mode="view"` keeps the current answer there instead."""
-        taker = sinks.writer(self._session.spark, format, path, _is_view(mode), options)
+        taker = sinks.writer(self._session.flow, self.name, format, path, _is_view(mode), options)
         return self.foreach_batch(taker, mode=mode)
 
     def to_table(self, name: str, *, mode: str = "changes", **options: str) -> SparkQuery:
         """Into a table of Spark's catalog, made if it is not there."""
-        taker = sinks.table(self._session.spark, checked_name(name, "a table"), _is_view(mode), options)
+        table = checked_name(name, "a table")
+        taker = sinks.table(self._session.flow, self.name, table, _is_view(mode), options)
         return self.foreach_batch(taker, mode=mode)
 
 
@@ -209,12 +210,16 @@ class SparkSession(Session):
         if not self._queries:
             raise PlanError("there is no query to run", hint="register one with query or CREATE QUERY")
         told = dict(trigger or {})
-        fed = {
-            name: self._frames.get(name) or frames.source(self.spark, stream, self._pushed(name))
-            for name, stream in self.flow.declared.streams.items()
-        }
+        fed = {name: self._fed(name, stream) for name, stream in self.flow.declared.streams.items()}
         self._handle = self.flow.start(fed, told, flush=flush)
         return self._handle
+
+    def _fed(self, name: str, stream: Stream) -> Any:
+        """The frame of a stream's rows."""
+        given = self._frames.get(name)
+        frame = frames.source(self.spark, stream, self._pushed(name)) if given is None else given
+        # What is pushed has been looked at already.
+        return frame if given is None and stream.format is None else frames.placed(frame, stream)
 
     def _pushed(self, stream: str) -> Path:
         """Where rows given by `push` wait for Spark to read them."""

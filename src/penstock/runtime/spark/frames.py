@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from pyspark.sql import types as T
 from penstock.data.schema import Schema
 from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
+from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import for_spark
+
+OBSERVED = "penstock:"
+"""Begins the names of what Spark counts for us."""
 
 _TYPES: dict[type[T.DataType], str] = {
     T.BooleanType: "BOOLEAN", T.ByteType: "TINYINT", T.ShortType: "SMALLINT", T.IntegerType: "INT",
@@ -51,7 +56,11 @@ def columns(name: str, frame: Any) -> dict[str, str]:
 
 
 def ddl(schema: Schema) -> str:
-    return ", ".join(f"`{f.name.replace('`', '``')}` {f.type}" for f in schema)
+    return ", ".join(f"{_quoted(f.name)} {f.type}" for f in schema)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def source(spark: SparkSession, stream: Stream, pushed: Path) -> DataFrame:
@@ -61,14 +70,41 @@ def source(spark: SparkSession, stream: Stream, pushed: Path) -> DataFrame:
         return spark.readStream.schema(ddl(stream.schema)).parquet(str(pushed))
     reader = spark.readStream.format(stream.format).options(**dict(stream.options))
     if stream.format.lower() == "kafka":
-        value = F.from_json(F.col("value").cast("string"), ddl(stream.schema))
-        return reader.load().select(value.alias("value")).select("value.*")
+        return kafka.rows(reader.load(), ddl(stream.schema), _quoted(_time(stream)), dict(stream.options))
     try:
         return reader.schema(ddl(stream.schema)).load()
     except AnalysisException as error:
         if "schema" not in str(error):
             raise
         return reader.load()
+
+
+def placed(frame: DataFrame, stream: Stream) -> DataFrame:
+    """The rows that have a time; the others, which no window can hold, are left out and counted in Spark's progress."""
+    found = {f.name.lower(): f for f in frame.schema.fields}
+    if _time(stream).lower() not in found:
+        return frame  # told when the columns are laid out
+    time = F.col(_quoted(_time(stream)))
+    counted = [F.count_if(time.isNull()).alias("unplaced")]
+    text = found.get(kafka.MALFORMED)
+    if text is not None and isinstance(text.dataType, T.StringType):
+        odd = F.col(kafka.MALFORMED)
+        counted += [F.count(odd).alias("malformed"), F.max(F.substring(odd, 1, 200)).alias("example")]
+    return frame.observe(OBSERVED + stream.name.lower(), *counted).where(time.isNotNull())
+
+
+def odd_rows(progress: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of one of Spark's progress reports: by stream, what `placed` counted, where there was anything."""
+    found = {
+        name.removeprefix(OBSERVED): {k: v for k, v in row.asDict().items() if v}
+        for name, row in (progress.get("observedMetrics") or {}).items()
+        if name.startswith(OBSERVED)
+    }
+    return {name: counts for name, counts in found.items() if counts}
+
+
+def _time(stream: Stream) -> str:
+    return stream.schema[stream.time].name
 
 
 def table(spark: SparkSession, table: Table) -> DataFrame:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError, StateError
+from penstock.runtime.spark.frames import odd_rows
 
 if TYPE_CHECKING:
     from penstock.runtime.spark.flow import Flow
@@ -70,12 +72,14 @@ class Handle:
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
-        """The last hundred steps."""
-        return list(self._flow.progress)
+        """The last hundred steps; `unread` tells of rows that could not be placed in time or read as declared."""
+        return _with_unread(self._flow.progress, self._query.recentProgress if self._query else [])
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        return self._flow.progress[-1] if self._flow.progress else None
+        batch = self._query.lastProgress if self._query else None
+        last = _with_unread(self._flow.progress[-1:], [] if batch is None else [batch])
+        return last[0] if last else None
 
     def exception(self) -> BaseException | None:
         """Why the flow ended, if it failed."""
@@ -107,3 +111,9 @@ class Handle:
     @staticmethod
     def _raised(error: BaseException) -> BaseException:
         return error if isinstance(error, PenstockError) else StateError(f"the flow failed: {error}")
+
+
+def _with_unread(steps: list[dict[str, Any]], batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Steps with what Spark counted in their batches."""
+    seen = {batch["batchId"]: odd_rows(batch) for batch in batches}
+    return [{**step, "unread": seen.get(step["batchId"], {})} for step in steps]

@@ -1,23 +1,27 @@
 """Where answers go. A sink takes each step's changes at least once and must not keep any twice.
 
 A step's changes lie in the checkpoint as files; every sink reads the same ones. Files that a sink makes carry the step in
-their name, so that a repeated step replaces what it wrote before.
+their name, so that a repeated step replaces what it wrote before; Delta and the Kafka sink remember the steps they have.
 """
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
+from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import view_name
 from penstock.runtime.spark.flow import Flow
+from penstock.runtime.spark.store import read_json, write_json
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 """Formats whose files can be laid side by side."""
@@ -68,35 +72,45 @@ def _spark_type(kind: Type) -> str:
 Taker = Callable[[DataFrame, int], None]
 
 
-def writer(spark: SparkSession, kind: str, path: str | None, view: bool, options: Mapping[str, str]) -> Taker:
-    """Appends steps to a place that Spark can write to, or keeps the current answer there."""
+def writer(
+    flow: Flow, query: str, kind: str, path: str | None, view: bool, options: Mapping[str, str]
+) -> Taker:
+    """Appends steps to a place that Spark can write to, or keeps the current answer there; "" is all queries."""
     kind = kind.lower()
     if kind == "console":
         return lambda frame, _: frame.show(truncate=False)
     if kind == "noop":
         return lambda frame, _: frame.write.format("noop").mode("append").save()
+    folder = flow.store.root / "sinks"
     if kind == "kafka":
-        return lambda frame, _: _messages(frame).write.format("kafka").options(**options).save()
+        if view:
+            raise DataError("a topic takes changes, not the current answer", hint='mode="changes"')
+        root = flow.root(query) if query else None
+        return kafka.Topic(_flow_id(folder), flow.cells, query, root, folder, options)
     if path is None:
         raise DataError(f"writing {kind} needs a path")
     place: str = path
     if kind == "delta" and view:
         return lambda frame, _: frame.write.format("delta").options(**options).mode("overwrite").save(place)
     if kind == "delta":
+        who = f"penstock/{_flow_id(folder)}/{query}"
         return lambda frame, step: (
             frame.write.format("delta")
-            .options(**options, txnAppId=f"penstock:{place}", txnVersion=str(step))
+            .options(**options, txnAppId=who, txnVersion=str(step))
             .mode("append")
             .save(place)
         )
     if kind not in FILES:
         known = ", ".join((*FILES, "delta", "kafka", "console", "noop"))
         raise DataError(f"unknown format {kind}", hint=f"one of {known}, or foreach_batch")
-    return lambda frame, step: lay_beside(spark, frame, step, kind, place, view, options)
+    who = _tag(_flow_id(folder), query)
+    return lambda frame, step: lay_beside(flow.spark, frame, step, who, kind, place, view, options)
 
 
-def table(spark: SparkSession, name: str, view: bool, options: Mapping[str, str]) -> Taker:
+def table(flow: Flow, query: str, name: str, view: bool, options: Mapping[str, str]) -> Taker:
     """Appends steps to a table of Spark's catalog, or keeps the current answer in it."""
+    spark = flow.spark
+    who = _tag(_flow_id(flow.store.root / "sinks"), query)
 
     def taker(frame: DataFrame, step: int) -> None:
         if not spark.catalog.tableExists(name):
@@ -106,21 +120,29 @@ def table(spark: SparkSession, name: str, view: bool, options: Mapping[str, str]
             raise DataError(
                 f"table {name} has no place that files can be laid into", hint="use foreach_batch"
             )
-        lay_beside(spark, frame, step, "parquet", place["data_type"], view, options)
+        lay_beside(spark, frame, step, who, "parquet", place["data_type"], view, options)
         spark.catalog.refreshTable(name)
 
     return taker
 
 
-def _messages(frame: DataFrame) -> DataFrame:
-    """A change as a JSON document."""
-    return frame.select(F.to_json(F.struct(*[f"`{c}`" for c in frame.columns])).alias("value"))
+def _flow_id(folder: Path) -> str:
+    """What tells this flow's steps from those of another that writes to the same place."""
+    place = folder / "flow.json"
+    if not place.exists():
+        write_json(place, {"id": uuid.uuid4().hex[:12]})
+    return str(read_json(place)["id"])
+
+
+def _tag(flow: str, query: str) -> str:
+    return hashlib.sha256(f"{flow}/{query}".encode()).hexdigest()[:8]
 
 
 def lay_beside(
     spark: SparkSession,
     frame: DataFrame,
     step: int,
+    who: str,
     kind: str,
     path: str,
     alone: bool,
@@ -128,15 +150,15 @@ def lay_beside(
 ) -> None:
     """Write a step's files under a hidden name, then move them beside those of other steps (`alone`: in place of them).
 
-    A file's name holds its step: a step that is repeated takes away what it wrote before.
+    A file's name holds its step and who wrote it: a step that is repeated takes away what it wrote before, and nothing else.
     """
-    staged = f"{path}/_penstock/{step:012d}"
+    staged = f"{path}/_penstock/{step:012d}-{who}"
     frame.write.format(kind).options(**options).mode("overwrite").save(staged)
     java: Any = spark._jvm
     at = java.org.apache.hadoop.fs.Path
     home = at(path)
     files = home.getFileSystem(spark._jsc.hadoopConfiguration())
-    prefix = f"step-{step:012d}-"
+    prefix = f"step-{step:012d}-{who}-"
     old = [status.getPath() for status in files.listStatus(home)]
     for place in old:
         if place.getName().startswith(prefix):
