@@ -87,6 +87,8 @@ def test_every_kind_of_query(connect: Callable[[], Any]) -> None:
     kept = {name: Kept() for name in QUERIES}
     for name, query in others.items():
         query.foreach_batch(kept[name])
+    together = Kept()
+    there.foreach_batch(together)
     rows = drawn(1, 60)
     for name in "ab":
         here.push(name, rows[name])
@@ -98,6 +100,8 @@ def test_every_kind_of_query(connect: Callable[[], Any]) -> None:
     for name, query in queries.items():
         expected = query.changes()
         assert kept[name].rows(expected.column_names) == told(expected), name
+        of_all = [row[1:] for row in together.rows(["__query", "__op", "__ts", "__exp"]) if row[0] == name]
+        assert of_all == [row[:3] for row in sorted(told(expected), key=lambda row: repr(row[:3]))], name
     assert handle.lastProgress["queries"]["sums"]["numOutputRows"] >= 0
     assert there.clock == here.clock
 

@@ -221,6 +221,30 @@ class SparkSession(Session):
         # What is pushed has been looked at already.
         return frame if given is None and stream.format is None else frames.placed(frame, stream)
 
+    # ------------------------------------------------------------------ sinks of the whole flow
+
+    def foreach_batch(self, function: Callable[[Any, int], None]) -> None:
+        """`function(frame, step)` with the changes of all queries, `__query` first."""
+        if not callable(function):
+            raise DataError(f"{function!r} cannot be called")
+        flow = self.flow
+        flow.sinks.setdefault("", []).append(lambda step, _: function(sinks.together(flow, step), step))
+
+    def write(
+        self,
+        format: str = "parquet",  # noqa: A002 - what Spark calls it
+        path: str | None = None,
+        **options: str,
+    ) -> None:
+        """Append the changes of all queries."""
+        self.foreach_batch(sinks.writer(self.flow, "", format, path, False, options))
+
+    def to_table(self, name: str, **options: str) -> None:
+        """The changes of all queries into a table of Spark's catalog."""
+        self.foreach_batch(sinks.table(self.flow, "", checked_name(name, "a table"), False, options))
+
+    # ------------------------------------------------------------------ feeding
+
     def _pushed(self, stream: str) -> Path:
         """Where rows given by `push` wait for Spark to read them."""
         return self.flow.store.root / "pushed" / stream

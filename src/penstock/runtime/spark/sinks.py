@@ -19,7 +19,7 @@ from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
-from penstock.runtime.spark.cell import view_name
+from penstock.runtime.spark.cell import TOGETHER, view_name
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.store import read_json, write_json
 
@@ -41,6 +41,18 @@ def current(flow: Flow, query: str, step: int) -> DataFrame:
     places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
     root = flow.root(query)
     schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
+    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+
+
+def together(flow: Flow, step: int) -> DataFrame:
+    """All queries' changes in one step, `__query` first; a column that a query does not have is NULL."""
+    places = [
+        flow.store.out(step, cell) / f"{quote(TOGETHER, safe='')}.parquet" for cell in range(flow.cells)
+    ]
+    time = str(flow.time_type)
+    columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
+    columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
+    schema = ", ".join(_column(name, kind) for name, kind in columns)
     return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
 
 

@@ -1,0 +1,73 @@
+"""Rows that no window can hold; sinks that share a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+
+ROWS = "ts BIGINT, x INT, _corrupt_record STRING"
+
+
+def ended(session: Any) -> Any:
+    handle = session.start(trigger={"availableNow": True})
+    handle.awaitTermination()
+    handle.stop()
+    return handle
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_rows_without_a_time_are_left_out_and_counted(
+    spark: SparkSession, tmp_path: Path, declared: bool
+) -> None:
+    """Of any source, whether Penstock or the caller makes the frame; `_corrupt_record` is Spark's own name."""
+    (tmp_path / "in").mkdir()
+    lines = [
+        '{"ts": 1, "x": 1}',
+        '{"x": 2}',
+        "{",
+        '{"ts": "late", "x": 3}',
+        '{"ts": 4, "x": "?"}',
+        '{"ts": 5}',
+    ]
+    (tmp_path / "in" / "1.json").write_text("\n".join(lines))
+    session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=2)
+    if declared:
+        session.execute(
+            f"CREATE STREAM a ({ROWS}) USING json OPTIONS (path '{tmp_path / 'in'}') WATERMARK ts DELAY OF INTERVAL 0"
+        )
+    else:
+        session.create_stream("a", spark.readStream.schema(ROWS).json(str(tmp_path / "in")), time="ts")
+    found: list[Any] = []
+    session.query("SELECT x FROM a [RANGE 10]", name="q").foreach_batch(
+        lambda f, _: found.extend(f.collect())
+    )
+    handle = ended(session)
+    assert sorted((row["__ts"], row["x"]) for row in found if row["x"]) == [(1, 1)]
+    assert sorted(row["__ts"] for row in found) == [1, 4, 5]
+    told = [step["unread"] for step in handle.recentProgress if step["unread"]]
+    assert told == [{"a": {"unplaced": 3, "malformed": 3, "example": '{"ts": 4, "x": "?"}'}}] or told == [
+        {"a": {"unplaced": 3, "malformed": 3, "example": "{"}}
+    ]
+    assert session.late("a").count() == 0
+
+
+def test_queries_and_flows_share_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """Steps have the same numbers everywhere; what one writes is not another's to replace."""
+    for flow in range(2):
+        session = penstock.connect(spark, checkpoint=str(tmp_path / f"checkpoint{flow}"), cells=2)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        for name in ("low", "high"):
+            query = session.query(
+                f"SELECT x FROM a [RANGE 10] WHERE x {'<' if name == 'low' else '>'} 5", name=name
+            )
+            query.write(path=str(tmp_path / "out"))
+            query.to_table("penstock_shared")
+        session.push("a", [{"ts": 1, "x": 1 + flow}, {"ts": 1, "x": 8 + flow}])
+        ended(session)
+    assert sorted(row["x"] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [1, 2, 8, 9]
+    assert sorted(row["x"] for row in spark.table("penstock_shared").collect()) == [1, 2, 8, 9]
