@@ -50,9 +50,7 @@ def test_rows_without_a_time_are_left_out_and_counted(
     assert sorted((row["__ts"], row["x"]) for row in found if row["x"]) == [(1, 1)]
     assert sorted(row["__ts"] for row in found) == [1, 4, 5]
     told = [step["unread"] for step in handle.recentProgress if step["unread"]]
-    assert told == [{"a": {"unplaced": 3, "malformed": 3, "example": '{"ts": 4, "x": "?"}'}}] or told == [
-        {"a": {"unplaced": 3, "malformed": 3, "example": "{"}}
-    ]
+    assert told == [{"a": {"unplaced": 3, "malformed": 3, "example": '{"ts": 4, "x": "?"}'}}]
     assert session.late("a").count() == 0
 
 
