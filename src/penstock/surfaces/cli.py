@@ -51,6 +51,8 @@ class BenchName(StrEnum):
     three_way = "three-way"
     distinct_except = "distinct-except"
     sliding_aggregate = "sliding-aggregate"
+    spark_join = "spark-join"
+    spark_queries = "spark-queries"
 
 
 def _version(asked: bool) -> None:
@@ -144,7 +146,7 @@ def bench(
     ] = False,
     datafusion: Annotated[bool, typer.Option(help="Compare with DataFusion too, if it is installed.")] = True,
 ) -> None:
-    """Measure the engine against hand-written programs and DataFusion, in one run on one core."""
+    """Measure the engine against hand-written programs and other engines, all in one run."""
     from penstock.surfaces.commands import bench as command
 
     raise typer.Exit(command.bench(name.value, as_json=as_json, quick=quick, datafusion=datafusion))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from typing import Any
@@ -10,17 +11,26 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+ON_SPARK = {"spark-join": "join", "spark-queries": "queries"}
+"""Benchmarks that need Spark, and the module of each."""
+
 
 def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
     """Run and report; 1 if the claim does not hold."""
-    from penstock.surfaces.benches.report import bench as measure
-
     progress = Console(stderr=True)
-    if datafusion and importlib.util.find_spec("datafusion") is None:
-        progress.print("DataFusion is not installed (pip install 'penstock\\[bench]'): not compared with")
-        datafusion = False
     with progress.status(name) as status:
-        result = measure(name, quick=quick, datafusion=datafusion, tell=status.update)
+        if name in ON_SPARK:
+            module = importlib.import_module(f"penstock.surfaces.benches.spark.{ON_SPARK[name]}")
+            result = module.bench(quick=quick, tell=status.update)
+        else:
+            from penstock.surfaces.benches.report import bench as measure
+
+            if datafusion and importlib.util.find_spec("datafusion") is None:
+                progress.print(
+                    "DataFusion is not installed (pip install 'penstock\\[bench]'): not compared with"
+                )
+                datafusion = False
+            result = measure(name, quick=quick, datafusion=datafusion, tell=status.update)
     _show(result)
     if as_json:
         typer.echo(json.dumps(result))
@@ -33,7 +43,10 @@ def _show(result: dict[str, Any]) -> None:
         table = Table("", "", title=case, show_header=False, title_justify="left")
         reference = result["reference"][case]
         for key, value in (*numbers.items(), *reference.items()):
-            if key != "points":
+            if key == "tried":
+                for what, pace in value.items():
+                    table.add_row(f"  {what}", f"{pace:,}")
+            elif key != "points":
                 table.add_row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
         for key, point in numbers.get("points", {}).items():
             mark = "" if point["holds"] else "  ✗"

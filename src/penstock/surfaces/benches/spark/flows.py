@@ -1,0 +1,38 @@
+"""The same join as a Penstock flow, its results to the same kind of sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from penstock.surfaces.benches.spark import files, runs
+from penstock.surfaces.benches.spark.joins import Join
+from penstock.surfaces.benches.spark.runs import Run
+
+
+def opened(spark: Any, join: Join, folder: Path, checkpoint: str) -> tuple[Any, Any]:
+    """A session with the join's streams, and its query."""
+    import penstock
+
+    session = penstock.connect(spark, checkpoint=checkpoint)
+    for name in join.streams:
+        session.create_stream(name, files.stream(spark, folder, name), time="ts", delay=0)
+    return session, session.query(join.own_text(), name="bench")
+
+
+def run(spark: Any, join: Join, folder: Path, checkpoint: str) -> Run:
+    """Every step's changes to nowhere, counted and summed on the way."""
+    from pyspark.sql import Observation
+
+    done = Run()
+
+    def take(frame: Any, step: int) -> None:
+        watch = Observation(f"step {step}")
+        runs.observed(frame, watch).write.format("noop").mode("append").save()
+        done.add(watch.get)
+
+    session, query = opened(spark, join, folder, checkpoint)
+    query.foreach_batch(take)
+    done.batches, handle = runs.flow(spark, session)
+    handle.stop()
+    return done
