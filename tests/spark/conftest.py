@@ -23,6 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made = (
         SparkSession.builder.master("local[2]")
         .appName("penstock tests")
+        .config("spark.driver.extraJavaOptions", "-Xss16m")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
+    # Spark matches texts with recursive patterns; its stream thread was seen to run out of the usual stack.
+    "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",  # a step's exchange is laid out already
