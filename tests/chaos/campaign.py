@@ -142,11 +142,18 @@ class Campaign:
     def end(self) -> None:
         """Let the job read what is left and leave by itself."""
         (self.out / "end").touch()
-        until = time.monotonic() + 300
+        until, seen = time.monotonic() + 600, (self.steps(), time.monotonic())
         while time.monotonic() < until:
             code = self.job.poll()
             if code == 0:
                 return
+            if self.steps() != seen[0]:
+                seen = self.steps(), time.monotonic()
+            elif time.monotonic() - seen[1] > 90 and code is None:
+                # Spark's own thread can die without a word: what a supervisor would do.
+                for process in [*children(self.job.pid), self.job.pid]:
+                    kill(process)
+                code, seen = self.job.wait(), (seen[0], time.monotonic())
             if code is not None:
                 self.job = self.start()
             time.sleep(0.2)
