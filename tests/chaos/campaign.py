@@ -91,12 +91,13 @@ class Campaign:
         self.queries = {name: self.here.query(text, name=name) for name, text in QUERIES.items()}
         self.files = 0
         self.kills: Counter[str] = Counter()
-        self.log = (folder / "job.log").open("ab")
+        self.log = folder / "job.log"
         self.job = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.chaos.job", str(self.checkpoint), str(self.out)]
-        return subprocess.Popen(command, stdout=self.log, stderr=self.log, start_new_session=True)
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def feed(self) -> None:
         """One more file of each stream."""
@@ -207,6 +208,7 @@ def run(kills: int, seed: int, folder: Path) -> Campaign:
     finally:
         for process in [*children(campaign.job.pid), campaign.job.pid]:
             kill(process)
+        campaign.job.wait()
     return campaign
 
 

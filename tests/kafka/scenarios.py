@@ -45,7 +45,8 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     jars = ",".join(map(str, kafka.connector()))
-    quick = "--driver-java-options -XX:TieredStopAtLevel=1"  # most of the time goes into code that runs once
+    # Most of the time goes into code that runs once.
+    quick = "--driver-java-options '-XX:TieredStopAtLevel=1 -Xss16m'"
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} {quick} pyspark-shell"
     made = local_spark("local[2]", "penstock kafka tests")
     yield made
@@ -181,12 +182,15 @@ def test_from_topics_to_topics_with_a_restart_between(topics: Topics, tmp_path: 
         for name, text in QUERIES.items():
             query = there.query(text, name=name)
             query.write(format="kafka", topic=topics.name(name), **topics.at)
+        there.write(format="kafka", topic=topics.name("all"), **topics.at)
         run(there, flush=part == 1)
     here.advance(max(row["ts"] for given in rows.values() for row in given))
     assert {q.pattern for q in queries.values()} == {"MONOTONIC", "WEAKEST", "WEAK", "STRICT"}
+    together = Counter(m["key"] for m in topics.read("all"))
     for name, query in queries.items():
         messages = topics.read(name)
         changes = query.changes()
+        assert together[f'{{"__query":"{name}"}}'] == changes.num_rows, name
         assert told(messages) == expected(changes), name
         assert changes.num_rows > 20, name
         _what_happens_to_a_row_is_in_order(messages)
@@ -247,6 +251,14 @@ def test_messages_that_are_not_rows_are_left_out_and_counted(topics: Topics, tmp
     assert there.late("trades").count() == 0
     for name, query in queries.items():
         assert told(topics.read(name)) == expected(query.changes()), name
+
+
+def test_a_flow_can_be_told_to_stop_at_such_a_message(topics: Topics, tmp_path: Path) -> None:
+    topics.send("trades", ["not JSON"])
+    session = topics.session(tmp_path, ["trades"], ", mode 'FAILFAST'")
+    session.query(QUERIES["bought"], name="bought")
+    with pytest.raises(penstock.StateError, match=r"(?i)malformed"):
+        run(session)
 
 
 def test_a_step_repeated_after_it_was_written_sends_nothing(topics: Topics, tmp_path: Path) -> None:

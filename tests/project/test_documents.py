@@ -22,7 +22,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def test_the_readme_runs_and_prints_what_it_says() -> None:
-    (code,) = blocks(ROOT / "README.md", "python")
+    code, _ = blocks(ROOT / "README.md", "python")  # the other needs Spark: tests/spark/test_sessions.py
     (output,) = blocks(ROOT / "README.md", "text")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

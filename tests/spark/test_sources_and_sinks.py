@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,18 @@ def test_queries_and_flows_share_a_folder(spark: SparkSession, tmp_path: Path) -
         ended(session)
     assert sorted(row["x"] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [1, 2, 8, 9]
     assert sorted(row["x"] for row in spark.table("penstock_shared").collect()) == [1, 2, 8, 9]
+
+
+def test_the_lines_of_the_readme_run(spark: SparkSession, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    _, code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "1.json").write_text(
+        '{"ts": 1, "item": "cup", "qty": 2}\n{"ts": 5, "item": "cup", "qty": 1}\n'
+    )
+    code = code.replace("/data", str(tmp_path)).replace(
+        '"processingTime": "1 second"', '"availableNow": True'
+    )
+    spark.sql("DROP TABLE IF EXISTS sold")
+    exec(code, {"spark": spark, "penstock": penstock})
+    assert [tuple(r) for r in spark.table("sold").collect()] == [("cup", 3)]
