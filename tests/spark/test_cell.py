@@ -53,7 +53,7 @@ class Driver:
         end = max(self.newest.values(), default=0) + 1
         return {
             "step": self.step, "batch": self.step, "declared": 1, "watermarks": dict(self.watermarks),
-            "updates": [], "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
+            "updates": [], "sinks": list(self.declared.queries), "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
         }  # fmt: skip
 
     def routed(self, rows: dict[str, list[dict[str, Any]]]) -> list[pa.Table]:
@@ -125,13 +125,13 @@ def test_cells_lost_at_any_step(seed: int, tmp_path: Path, monkeypatch: pytest.M
     for name, expected in straight(rows).items():
         got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
         assert sorted(got, key=repr) == told(expected), name
-    assert any(driver.store.numbers("state", str(n)) for n in range(NUMBER)), "states are written"
-    assert all(len(driver.store.numbers("state", str(n))) <= 2 for n in range(NUMBER))
+    assert any(driver.store.states(n) for n in range(NUMBER)), "states are written"
+    assert all(len(driver.store.states(n)) <= 2 for n in range(NUMBER))
 
 
 def damage(store: Store, number: int, rng: random.Random) -> None:
     """Flip a bit of the newest of two states."""
-    states = store.numbers("state", str(number))
+    states = store.states(number)
     if len(states) == 2:
         place = store.state(number, states[-1])
         content = bytearray(place.read_bytes())

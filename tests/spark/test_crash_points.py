@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,9 @@ def dying(operation: int, before: bool, work: Callable[[], None]) -> bool:
     """Do the work in a process that is gone at its n-th operation on files; whether it came that far."""
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 9)
+        return code == 9
     seen = [0]
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,10 +61,11 @@ def dying(operation: int, before: bool, work: Callable[[], None]) -> bool:
             seen[0] += 1
             if seen[0] == operation and before:
                 os._exit(9)
-            done = real(*given, **more)
-            if seen[0] == operation:
-                os._exit(9)
-            return done
+            try:
+                return real(*given, **more)
+            finally:
+                if seen[0] == operation:
+                    os._exit(9)
 
         return wrapped
 
@@ -69,8 +73,10 @@ def dying(operation: int, before: bool, work: Callable[[], None]) -> bool:
         setattr(os, name, counted(getattr(os, name)))
     try:
         work()
-    finally:
-        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 @pytest.mark.slow

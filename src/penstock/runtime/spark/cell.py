@@ -60,7 +60,7 @@ class Cell:
 
     def _open(self) -> None:
         """Take up the newest state that is whole; the log leads on from there."""
-        for step in reversed(self.store.numbers("state", str(self.number))):
+        for step in reversed(self.store.states(self.number)):
             place = self.store.state(self.number, step)
             try:
                 found = snapshot.read(place)
@@ -78,6 +78,13 @@ class Cell:
             self.version, self._answer = step, told["answer"]
             self._stated = place.stat().st_size
             return
+        logged = self.store.logs(self.number)
+        if (
+            logged
+            and logged[0] != 1
+            and read_segment(self.store.log(self.number, logged[0]))[0].get("begins")
+        ):
+            self.version = logged[0] - 1  # rows were dealt out anew, and this is where they begin
 
     def _save(self) -> None:
         """Write the state once the log since the last one is longer than it, and let go of what lies before the last but one."""
@@ -89,8 +96,21 @@ class Cell:
         place.parent.mkdir(parents=True, exist_ok=True)
         snapshot.write(found, place)
         self._stated, self._logged = place.stat().st_size, 0
-        kept = self.store.numbers("state", str(self.number))[-2:]
-        self.store.forget_cell(self.number, kept[0] + 1 if len(kept) == 2 else 0, kept[0])
+        kept = self.store.states(self.number)[-2:]
+        before = kept[0] + 1 if len(kept) == 2 else 0
+        self.store.forget_cell(self.number, min(before, self._out_of_sight()), kept[0])
+
+    def _out_of_sight(self) -> int:
+        """The step from which on rows can still matter to a query: other cells could be made from these (see `rescale`)."""
+        assert self._engine is not None and self._flowing is not None
+        far = self._flowing.horizon
+        if far is None:
+            return self.version
+        for step in self.store.logs(self.number):
+            newest = self.store.newest(step)
+            if newest is None or newest + far > self._engine.clock:
+                return step
+        return self.version
 
     # ------------------------------------------------------------------ a step
 
@@ -139,9 +159,10 @@ class Cell:
         engine.settle()
         results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
         if lay_down:
+            wanted = {name: results[name] for name in header["sinks"] if name in results}
             if header["together"] and results:
-                views[TOGETHER] = self._put_together(results)
-            self._lay_down(step, {**results, **views})
+                wanted[TOGETHER] = self._put_together(results)
+            self._lay_down(step, wanted | views)
         self.version = step
         return {
             "cell": self.number,

@@ -34,6 +34,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
+from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.routes import laid_out, routed
 from penstock.runtime.spark.store import Store, write_segment
 
@@ -41,6 +42,8 @@ _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, 
 
 LAST = 10**12 - 1
 """No step comes after it."""
+TIDY = 100
+"""Steps between two looks for files that nobody needs any more."""
 
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
@@ -49,10 +52,12 @@ Sink = Callable[[int, dict[str, int]], None]
 class Flow:
     """All queries of a session over all its streams, on `cells` cells."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str, cells: int) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, cells: int | None) -> None:
         self.spark = spark
         self.store = Store(checkpoint)
-        self.cells = int(self.store.open(cells)["cells"])
+        self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
+        self.wanted = cells or self.cells
+        """How many cells there are to be."""
         self.declared = Declared()
         self.functions: dict[str, Function] = {}
         self.sinks: dict[str, list[Sink]] = {}
@@ -60,7 +65,7 @@ class Flow:
         self.views: dict[str, list[Sink]] = {}
         """By query: who wants the current answer after every step."""
         self.progress: list[dict[str, Any]] = []
-        self._folder = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+        self._folder = _hosts()
         self._lock = threading.RLock()
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
@@ -119,6 +124,11 @@ class Flow:
         with self._lock:
             if first and table in self._before.tables:
                 return
+            if at is not None and self.clock is not None and at <= self.clock:
+                raise DataError(
+                    f"table {table}: an update at {at} is too late: the clock is at {self.clock}",
+                    hint="leave out `at`, or give a later time",
+                )
             self._updates.append(
                 ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
             )
@@ -128,6 +138,8 @@ class Flow:
     def take(self, frame: DataFrame, batch: int) -> None:
         """Spark's micro-batch `batch`."""
         with self._lock:
+            if self.wanted != self.cells and not self._asked_before(batch):
+                self._rescale()
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
@@ -153,10 +165,8 @@ class Flow:
 
     def _decide(self, batch: int | None, flush: dict[str, int] | None) -> dict[str, Any]:
         """The header of the next step, written down; the one written before if Spark asks again."""
-        if batch is not None and self.step:
-            before = self.store.get("steps", self.step)
-            if before["batch"] == batch:
-                return before
+        if self._asked_before(batch):
+            return self.store.get("steps", self.step)
         step = self.step + 1
         for name in self.declared.queries:
             if name not in self.declared.since:
@@ -167,9 +177,12 @@ class Flow:
             self.store.put("declared", step, told)
             known = (step, told)
         updates = []
+        # Cells may stand at different instants, none of them beyond the clock.
+        now = self.first_instant if self.clock is None else self.clock + 1
         for number, (header, tables) in enumerate(self._updates):
             name = f"{step:012d}-{number}.arrow"
-            write_segment(self.store.root / "tables" / name, header, tables)
+            at = now if header["at"] is None else header["at"]
+            write_segment(self.store.root / "tables" / name, {**header, "at": at}, tables)
             updates.append(name)
         header = {
             "step": step,
@@ -177,6 +190,7 @@ class Flow:
             "declared": known[0],
             "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
             "updates": updates,
+            "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
             "together": bool(self.sinks.get("")),
             "flush": flush,
@@ -185,6 +199,21 @@ class Flow:
         self._updates.clear()
         self.step = step
         return header
+
+    def _asked_before(self, batch: int | None) -> bool:
+        """Whether the last step decided is for this batch of Spark's."""
+        return batch is not None and self.step > 0 and self.store.get("steps", self.step)["batch"] == batch
+
+    def _rescale(self) -> None:
+        """Go on with as many cells as are wanted."""
+        if self.done:
+            self._run(self._decide(None, None), None)  # every cell comes to the clock
+            self.store = rescale(self.spark, self.store, self.functions, self.cells, self.wanted)
+        else:
+            self.store = self.store.next_deal()
+            self.store.enter(self.wanted)
+        self.close()
+        self.cells, self._folder, self._planned = self.wanted, _hosts(), None
 
     def _since(self, name: str) -> int | None:
         """When a query begins: at the first instant of which no row has been dealt out without it."""
@@ -203,14 +232,16 @@ class Flow:
         asked = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
-        for name, rows in counted.items():
-            for sink in self.sinks.get(name, []):
-                sink(step, {name: rows})
+        for name in header["sinks"]:
+            for sink in self.sinks.get(name, []) if counted.get(name) else []:
+                sink(step, {name: counted[name]})
         for name in header["views"]:
             for sink in self.views.get(name, []):
                 sink(step, counted)
         self._tell(header, answers, asked - began, time.perf_counter() - asked)
         self.store.forget_results(step)
+        if step % TIDY == 0:
+            self.store.forget_steps(self.cells)
 
     def _ask(self, header: dict[str, Any], frame: DataFrame | None) -> DataFrame:
         plan = self.plan()
@@ -334,3 +365,8 @@ class Flow:
     def close(self) -> None:
         """Let the hosts of this machine go."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _hosts() -> Path:
+    """A new folder in which tasks and hosts find each other; on every machine the same."""
+    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]

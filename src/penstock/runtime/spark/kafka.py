@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -79,11 +79,17 @@ def key_columns(root: Root | None, wanted: str | None) -> list[str]:
 class Topic:
     """A sink of a query's changes.
 
-    `flow` is the name of the flow that runs it, of `cells` cells; `folder` is where it keeps its notes.
+    `flow` is the name of the flow that runs it, of `cells()` cells; `folder` is where it keeps its notes.
     """
 
     def __init__(
-        self, flow: str, cells: int, query: str, root: Root | None, folder: Path, options: Mapping[str, str]
+        self,
+        flow: str,
+        cells: Callable[[], int],
+        query: str,
+        root: Root | None,
+        folder: Path,
+        options: Mapping[str, str],
     ) -> None:
         self._options = {k: v for k, v in options.items() if k != "key"}
         for needed in (SERVERS, "topic"):
@@ -110,8 +116,8 @@ class Topic:
             note = {"step": step, "written": False, "begun": int(1000 * time.time())}
             write_json(self._note, note)
         # A cell lays down what happens to a row in order; a file that is read in parts, or compared, has lost it.
-        if repeated or frame.rdd.getNumPartitions() > self._cells:
-            messages = _in_order(messages, str(frame.schema["__ts"].dataType.simpleString()), self._cells)
+        if repeated or frame.rdd.getNumPartitions() > self._cells():
+            messages = _in_order(messages, str(frame.schema["__ts"].dataType.simpleString()), self._cells())
         label = F.struct(
             F.lit(HEADER).alias("key"), F.lit(f"{self._who}/{step}").cast("binary").alias("value")
         )

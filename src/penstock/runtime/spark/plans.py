@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.data.types import Type
+from penstock.flow.horizon import horizon
 from penstock.flow.partition import Input, Placement, place
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
@@ -65,6 +66,12 @@ class Flowing:
     def keeps(self, name: str) -> bool | None:
         """Whether a query's answer is kept; if not, nobody asks for it."""
         return True if name in self.kept else None
+
+    @property
+    def horizon(self) -> int | None:
+        """How far back rows can matter to any of the queries; None: there is no end to it."""
+        found = [horizon(p.root.node, kept=name in self.kept) for name, p in self.placements.items()]
+        return None if None in found else max((f for f in found if f is not None), default=0)
 
     def roots(self, cell: int) -> dict[str, Root]:
         """The queries that a cell runs."""

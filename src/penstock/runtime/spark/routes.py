@@ -49,9 +49,12 @@ def _number(column: Column, given: object, kind: Type) -> Column:
     return column
 
 
-def routed(frame: DataFrame, plan: Flowing, cells: int) -> DataFrame:
-    """Rows with the input they are for, each in the partition of its cell, copied where a routing says so."""
-    slots = [f"c{i}" for i in range(len(plan.layout.slots))]
+def routed(frame: DataFrame, plan: Flowing, cells: int, *more: str) -> DataFrame:
+    """Rows with the input they are for, each in the partition of its cell, copied where a routing says so.
+
+    `more`: further columns that go with them.
+    """
+    slots = [*more, *(f"c{i}" for i in range(len(plan.layout.slots)))]
     numbers = {name: n for n, name in enumerate(plan.layout.places)}
     goals: dict[int, list[tuple[int, Column]]] = {}
     for number, fed in enumerate(plan.inputs):

@@ -98,7 +98,7 @@ def writer(
         if view:
             raise DataError("a topic takes changes, not the current answer", hint='mode="changes"')
         root = flow.root(query) if query else None
-        return kafka.Topic(_flow_id(folder), flow.cells, query, root, folder, options)
+        return kafka.Topic(_flow_id(folder), lambda: flow.cells, query, root, folder, options)
     if path is None:
         raise DataError(f"writing {kind} needs a path")
     place: str = path

@@ -1,10 +1,12 @@
 """The checkpoint directory: what a flow must find again after a crash.
 
-    flow.json                    format version, number of cells
+    flow.json                    format version, number of cells, how often rows were dealt out anew
     declared/<step>.json         streams, tables and queries from that step on
     steps/<step>.json            what the driver decided: Spark's batch, watermarks, end of input
-    log/<cell>/<step>.arrow      the rows a cell accepted, in its own columns
-    state/<cell>/<step>.state    a cell's state after the step
+    done/<step>.json             what it knew afterwards: watermarks, newest times, the clock
+    tables/<step>-<n>.arrow      updates of tables
+    cells/<deal>/<cell>/log/<step>.arrow      the rows a cell accepted
+    cells/<deal>/<cell>/state/<step>.state    a cell's state after the step
     out/<step>/<cell>/...        changes laid down for the sinks
     late/<stream>/<step>-<cell>.parquet
 
@@ -26,9 +28,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.data.clock import LATEST
 from penstock.errors import StateError
 
-FORMAT = 1
+FORMAT = 2
 _MARK = b"penstock\n"
 
 
@@ -37,14 +40,23 @@ class Store:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
+        self.deal = int(read_json(self._flow)["deal"]) if self._flow.exists() else 0
+        """Another number of cells is another deal."""
 
     # ------------------------------------------------------------------ places
 
+    @property
+    def _flow(self) -> Path:
+        return self.root / "flow.json"
+
     def log(self, cell: int, step: int) -> Path:
-        return self.root / "log" / str(cell) / f"{step:012d}.arrow"
+        return self.root / self._cell(cell, "log") / f"{step:012d}.arrow"
 
     def state(self, cell: int, step: int) -> Path:
-        return self.root / "state" / str(cell) / f"{step:012d}.state"
+        return self.root / self._cell(cell, "state") / f"{step:012d}.state"
+
+    def _cell(self, cell: int, kind: str) -> str:
+        return f"cells/{self.deal}/{cell}/{kind}"
 
     def out(self, step: int, cell: int) -> Path:
         return self.root / "out" / f"{step:012d}" / str(cell)
@@ -52,9 +64,17 @@ class Store:
     def late(self, stream: str, step: int, cell: int) -> Path:
         return self.root / "late" / stream / f"{step:012d}-{cell}.parquet"
 
-    def numbers(self, *folder: str) -> list[int]:
+    def logs(self, cell: int) -> list[int]:
+        """The steps whose rows a cell's log has."""
+        return self.numbers(self._cell(cell, "log"))
+
+    def states(self, cell: int) -> list[int]:
+        """The steps after which a cell's state was written."""
+        return self.numbers(self._cell(cell, "state"))
+
+    def numbers(self, folder: str) -> list[int]:
         """The steps for which a folder has a file (or folder), in order."""
-        place = self.root.joinpath(*folder)
+        place = self.root / folder
         if not place.is_dir():
             return []
         found = (re.fullmatch(r"(\d{12})(\.\w+)?", entry.name) for entry in place.iterdir())
@@ -73,20 +93,36 @@ class Store:
         found = [n for n in self.numbers(kind) if n <= step]
         return (found[-1], self.get(kind, found[-1])) if found else None
 
+    def newest(self, step: int) -> int | None:
+        """No row of a step, or of those before it, has a greater time; None: the step is not done."""
+        place = self.root / "done" / f"{step:012d}.json"
+        return max(read_json(place)["newest"].values(), default=-LATEST) if place.exists() else None
+
     def open(self, cells: int) -> dict[str, Any]:
         """The flow's description, made now if this is its first start."""
-        place = self.root / "flow.json"
-        if not place.exists():
-            content = {"format": FORMAT, "cells": cells}
-            write_json(place, content)
+        if not self._flow.exists():
+            content = {"format": FORMAT, "cells": cells, "deal": self.deal}
+            write_json(self._flow, content)
             return content
-        content = read_json(place)
+        content = read_json(self._flow)
         if content.get("format") != FORMAT:
             raise StateError(
-                f"{place}: format {content.get('format')!r}, this version reads {FORMAT}",
+                f"{self._flow}: format {content.get('format')!r}, this version reads {FORMAT}",
                 hint="start with another checkpoint directory",
             )
         return content
+
+    def next_deal(self) -> Store:
+        """Where the cells of the next deal have their files; nothing else of it is there yet."""
+        other = Store(self.root)
+        other.deal = self.deal + 1
+        shutil.rmtree(self.root / "cells" / str(other.deal), ignore_errors=True)
+        return other
+
+    def enter(self, cells: int) -> None:
+        """From now on this deal, of so many cells, holds; what is left of the one before goes."""
+        write_json(self._flow, {"format": FORMAT, "cells": cells, "deal": self.deal})
+        shutil.rmtree(self.root / "cells" / str(self.deal - 1), ignore_errors=True)
 
     # ------------------------------------------------------------------ letting go
 
@@ -98,12 +134,20 @@ class Store:
 
     def forget_cell(self, cell: int, log_before: int, state_before: int) -> None:
         """Log segments and states that nobody needs any more."""
-        for step in self.numbers("log", str(cell)):
+        for step in self.logs(cell):
             if step < log_before:
                 self.log(cell, step).unlink(missing_ok=True)
-        for step in self.numbers("state", str(cell)):
+        for step in self.states(cell):
             if step < state_before:
                 self.state(cell, step).unlink(missing_ok=True)
+
+    def forget_steps(self, cells: int) -> None:
+        """What was decided before all that any cell still has; of declarations the ones in force then stay."""
+        held = [min([*self.logs(cell)[:1], *self.states(cell)[:1]], default=0) for cell in range(cells)]
+        oldest = min(held)
+        for kind in ("steps", "done", "declared"):
+            for step in [n for n in self.numbers(kind) if n < oldest][:-1]:
+                (self.root / kind / f"{step:012d}.json").unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------- whole files

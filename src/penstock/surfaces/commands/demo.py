@@ -163,6 +163,7 @@ def _verdict(story: Demo, console: Console) -> int:
         return 1
     console.print(
         f"{rows:,} rows in {story.steps} steps on Spark, {sum(story.sent.values()):,} changes,"
-        " every answer equal to a recomputation"
+        " every answer equal to a recomputation",
+        soft_wrap=True,
     )
     return 0

@@ -1,0 +1,203 @@
+"""Another number of cells: the rows of the log are dealt out anew, and cells begin from them as they would after a crash.
+
+Invariant  a cell keeps its log as far back as rows can matter to any query (`flow.horizon`). Replayed by other cells,
+           step by step and with the watermarks of then, it makes what the old cells hold between them, provided that all of
+           those stand at one clock: the step before has no rows.
+Safety     the new deal is written beside the old one, and holds once `flow.json` says so. Until then nothing has happened.
+Cost       one exchange of the rows that are logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.data.clock import LATEST
+from penstock.errors import StateError
+from penstock.flow.horizon import horizon
+from penstock.plan.catalog import Function
+from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.layout import INPUT, Layout
+from penstock.runtime.spark.plans import Flowing, flowing
+from penstock.runtime.spark.routes import STREAM, routed
+from penstock.runtime.spark.store import Store, read_segment, write_segment
+
+STEP = "__step"
+
+
+def rescale(
+    spark: SparkSession, store: Store, functions: dict[str, Function], before: int, cells: int
+) -> Store:
+    """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells."""
+    last = store.numbers("done")[-1]
+    told = store.at("declared", last)
+    assert told is not None
+    declared = Declared.of(told[1])
+    plan = flowing(declared, declared.catalog(functions), cells)
+    begins = [_begin(store, cell) for cell in range(before)]
+    first = max(step for step, _ in begins)
+    if not all(whole for _, whole in begins):
+        _must_reach_back(store, declared, plan, first)
+    code: bytes = cloudpickle.dumps(functions) if functions else b""  # type: ignore[no-untyped-call]
+    rows = _logged(spark, store, plan.layout, before, range(first, last + 1), code)
+    new = store.next_deal()
+    headers = _headers(store, declared, told[0], range(first, last + 1))
+    layout = plan.layout
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        held = list(batches)
+        table = pa.Table.from_batches(held) if held else _no_rows(layout)
+        steps = table.column(STEP).to_numpy() if table.num_rows else np.empty(0, np.int64)
+        table = table.drop_columns([STEP])
+        for header in headers:
+            own = table.take(pa.array(np.flatnonzero(steps == header["step"])))
+            write_segment(new.log(context.partitionId(), header["step"]), header, {"rows": own})
+        yield pa.RecordBatch.from_arrays([pa.array([table.num_rows])], ["rows"])
+
+    routed(rows, plan, cells, STEP).mapInArrow(write, "rows BIGINT").collect()
+    new.enter(cells)
+    return new
+
+
+def _begin(store: Store, cell: int) -> tuple[int, bool]:
+    """The first step whose rows a cell's log has, and whether nothing that matters was ever before it."""
+    first = store.logs(cell)[0]
+    if read_segment(store.log(cell, first))[0].get("begins"):
+        return first + 1, True
+    return first, first == 1
+
+
+def _must_reach_back(store: Store, declared: Declared, plan: Flowing, first: int) -> None:
+    """Refuse if a query can need rows from before the log."""
+    told = store.at("done", first - 1)
+    gone = max(told[1]["newest"].values(), default=-LATEST) if told else LATEST
+    for name, placement in plan.placements.items():
+        since = declared.since.get(name)
+        if since is not None and since > gone:
+            continue
+        far = horizon(placement.root.node, kept=name in declared.kept)
+        if far is None:
+            raise StateError(
+                f"query {name} can need rows of any age, and the log does not go back to the first: its cells cannot be made anew",
+                hint="start with the number of cells the checkpoint has, or drop the query",
+            )
+
+
+def _logged(
+    spark: SparkSession, store: Store, layout: Layout, before: int, steps: range, code: bytes
+) -> DataFrame:
+    """All rows of the log, each once, as streams lay them out."""
+    root = str(store.root)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for cell in batch.column(0).to_pylist():
+                found = Log(Store(root), int(cell), before, layout, cloudpickle.loads(code) if code else {})
+                for step in steps:
+                    yield from found.rows(step).to_batches()
+
+    kinds = ", ".join(f"c{i} {kind}" for i, kind in enumerate(layout.slots))
+    return spark.range(0, before, 1, before).mapInArrow(read, f"{STREAM} INT, {STEP} BIGINT, {kinds}")
+
+
+class Log:
+    """What one cell of the old deal logged."""
+
+    def __init__(
+        self, store: Store, cell: int, cells: int, layout: Layout, functions: dict[str, Function]
+    ) -> None:
+        self.store = store
+        self.cell = cell
+        self.cells = cells
+        self.layout = layout
+        self.functions = functions
+        self._plans: dict[int, Flowing] = {}
+
+    def rows(self, step: int) -> pa.Table:
+        """A step's rows, but for those whose first copy another cell has."""
+        header, tables = read_segment(self.store.log(self.cell, step))
+        rows, plan = tables["rows"], self._plan(int(header["declared"]))
+        parts = [_no_rows(self.layout, with_stream=True)]
+        if not rows.num_rows:
+            return parts[0]
+        which = rows.column(INPUT).to_numpy()
+        for number, fed in enumerate(plan.inputs):
+            known = fed.stream in self.layout.places
+            if known and fed.speaks and fed.input.routing.is_first_copy(self.cell):
+                own = rows.take(pa.array(np.flatnonzero(which == number)))
+                parts.append(self._moved(own, fed.stream, plan.layout, step))
+        return pa.concat_tables(parts)
+
+    def _plan(self, declared_at: int) -> Flowing:
+        if declared_at not in self._plans:
+            declared = Declared.of(self.store.get("declared", declared_at))
+            self._plans[declared_at] = flowing(declared, declared.catalog(self.functions), self.cells)
+        return self._plans[declared_at]
+
+    def _moved(self, rows: pa.Table, stream: str, old: Layout, step: int) -> pa.Table:
+        """Rows of a stream from one layout to another."""
+        number = list(self.layout.places).index(stream)
+        wanted = _no_rows(self.layout, with_stream=True).schema
+        columns: dict[str, Any] = {
+            STREAM: pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
+            STEP: pa.repeat(pa.scalar(step, pa.int64()), rows.num_rows),
+        }
+        columns |= {f.name: pa.nulls(rows.num_rows, f.type) for f in wanted if f.name not in columns}
+        for there, here in zip(old.places[stream], self.layout.places[stream], strict=True):
+            columns[f"c{here}"] = pc.cast(rows.column(f"c{there}"), wanted.field(f"c{here}").type)
+        return pa.table(columns, schema=wanted)
+
+
+def _no_rows(layout: Layout, *, with_stream: bool = False) -> pa.Table:
+    first = [(STREAM, pa.int32())] if with_stream else [(INPUT, pa.int32())]
+    slots = [(f"c{i}", kind.arrow) for i, kind in enumerate(layout.slots)]
+    return pa.schema([*first, (STEP, pa.int64()), *slots]).empty_table()
+
+
+def _headers(store: Store, declared: Declared, declared_at: int, steps: range) -> list[dict[str, Any]]:
+    """What the new cells are told: the steps as they were, with the queries of today; before them, the tables up to then."""
+    contents, updates = _updates(store, declared)
+    told = [store.get("steps", step) for step in steps]
+    kept = [
+        {**h, "declared": declared_at, "updates": [u for u in h["updates"] if u in updates]} for h in told
+    ]
+    named = {u for header in kept for u in header["updates"]}
+    before: dict[str, Any] = {
+        "step": steps[0] - 1, "batch": None, "declared": declared_at, "watermarks": {},
+        "updates": [*contents, *(u for u in updates if u not in named)],
+        "sinks": [], "views": [], "together": False, "flush": None, "begins": True,
+    }  # fmt: skip
+    return [before, *kept]
+
+
+def _updates(store: Store, declared: Declared) -> tuple[list[str], list[str]]:
+    """Files with the first contents of the tables, and with what came after, in order."""
+    contents: dict[str, str] = {}
+    updates: dict[str, str] = {}
+    folder = store.root / "tables"
+    for place in sorted(folder.iterdir(), key=_order) if folder.is_dir() else []:
+        header, _ = read_segment(place)
+        table = header["table"]
+        if table not in declared.tables:
+            continue
+        if header["first"]:
+            contents[table] = place.name
+            updates = {u: of for u, of in updates.items() if of != table}
+        else:
+            updates[place.name] = table
+    return list(contents.values()), list(updates)
+
+
+def _order(place: Any) -> tuple[int, int]:
+    step, number = place.stem.split("-")
+    return int(step), int(number)

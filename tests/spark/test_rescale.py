@@ -1,0 +1,84 @@
+"""A flow goes on with another number of cells, and nobody can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.runtime.spark import cell as cells
+
+from .test_sessions import QUERIES, A, B, Kept, drawn, told
+
+BOUNDED = [name for name in QUERIES if name != "last"]
+TABLE = "CREATE TABLE t (x INT, w INT)"
+PRICED = "SELECT a.x, t.w FROM a [RANGE 20], t WHERE a.x = t.x"
+
+
+def declared(session: Any, names: list[str]) -> dict[str, Any]:
+    session.execute(f"{A} {B} {TABLE}")
+    made = {name: session.query(QUERIES[name], name=name) for name in names}
+    made["priced"] = session.query(PRICED, name="priced")
+    return made
+
+
+def run(session: Any) -> None:
+    handle = session.start(trigger={"availableNow": True}, flush=False)
+    handle.awaitTermination()
+    handle.stop()
+
+
+def test_other_cells_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    rows = drawn(3, 120)
+    here = penstock.connect()
+    queries = declared(here, BOUNDED)
+    kept = {name: Kept() for name in queries}
+    for part, number in enumerate((2, 3, 1, 2)):
+        there = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=number)
+        for name, query in declared(there, BOUNDED).items():
+            query.foreach_batch(kept[name])
+        if part in (0, 2):
+            here.update_table("t", insert=[{"x": 1 + part, "w": 10 * part}], at=60 * part + 10)
+            there.update_table("t", insert=[{"x": 1 + part, "w": 10 * part}], at=60 * part + 10)
+        now = {name: given[30 * part : 30 * part + 30] for name, given in rows.items()}
+        for name, given in now.items():
+            here.push(name, given)
+            there.push(name, given)
+        run(there)
+        assert there.flow.cells == (2 if part == 0 else number)
+    for name, query in queries.items():
+        expected = query.changes()
+        assert kept[name].rows(expected.column_names) == told(expected), name
+    assert [p.name for p in (tmp_path / "checkpoint" / "cells").iterdir()] == ["3"]
+
+
+def test_a_log_that_does_not_reach_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows that count rows can need any: refused, with the query named, and the flow goes on as it was."""
+    monkeypatch.setattr(cells, "LEAST_LOG", 0)
+    rows = drawn(3, 90)["a"]
+    for part, number in enumerate((1, 2, 1)):
+        there = penstock.connect(spark, checkpoint=str(tmp_path), cells=number)
+        there.execute(A)
+        there.query(QUERIES["last"], name="last")
+        there.push("a", rows[30 * part : 30 * part + 30])
+        if number == 2:
+            with pytest.raises(penstock.StateError, match=r"query last can need rows of any age"):
+                run(there)
+            there.flow.close()
+        else:
+            run(there)
+        if part == 0:
+            there.push("a", rows[:1])
+            run(there)
+            store = there.flow.store
+            cells.Cell(store, 0, 1, {}).step(store.get("steps", 2), pa.table({}))
+            assert store.states(0) == [2]
+            store.forget_cell(0, 2, 0)
+        assert there.flow.cells == 1
+    assert there.clock == max(row["ts"] for row in rows) - 6
