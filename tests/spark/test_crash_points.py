@@ -73,7 +73,7 @@ def dying(operation: int, before: bool, work: Callable[[], None]) -> bool:
         setattr(os, name, counted(getattr(os, name)))
     try:
         work()
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - told by its exit status
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
