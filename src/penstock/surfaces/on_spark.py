@@ -123,11 +123,13 @@ class SparkSession(Session):
 
     def _add_stream(self, stream: Stream) -> None:
         super()._add_stream(stream)
-        self.flow.declared.streams[stream.name.lower()] = stream
+        with self.flow.lock:
+            self.flow.declared.streams[stream.name.lower()] = stream
 
     def _add_table(self, table: Table) -> None:
         super()._add_table(table)
-        self.flow.declared.tables[table.name.lower()] = table
+        with self.flow.lock:
+            self.flow.declared.tables[table.name.lower()] = table
         if table.format is not None:
             rows = frames.table(self.spark, table).toArrow()
             self.engine.load(table.name.lower(), self._read(rows, table.schema))
@@ -163,12 +165,14 @@ class SparkSession(Session):
 
     def _drop_relation(self, name: str) -> None:
         super()._drop_relation(name)
-        self.flow.declared.streams.pop(name.lower(), None)
-        self.flow.declared.tables.pop(name.lower(), None)
+        with self.flow.lock:
+            self.flow.declared.streams.pop(name.lower(), None)
+            self.flow.declared.tables.pop(name.lower(), None)
         self._frames.pop(name.lower(), None)
 
     def _made(self, standing: Standing, bound: Bound) -> Query:
-        self.flow.declared.queries[standing.name] = bound.text
+        with self.flow.lock:
+            self.flow.declared.queries[standing.name] = bound.text
         return SparkQuery(self, standing, bound)
 
     def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> SparkQuery:

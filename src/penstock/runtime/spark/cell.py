@@ -271,6 +271,7 @@ class Cell:
         assert self._flowing is not None
         late: dict[str, int] = {}
         newest: dict[str, int] = {}
+        seen = 0
         which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
         for number, fed in enumerate(self._flowing.inputs):
             own = (
@@ -281,6 +282,8 @@ class Cell:
             if not own.num_rows:
                 continue
             stream = fed.input.stream
+            speaks = fed.speaks and fed.input.routing.is_first_copy(self.number)
+            seen += own.num_rows if speaks else 0
             if fed.counted:
                 own = own.take(_content_order(own, self._flowing.layout, fed))
             columns = self._flowing.layout.read(own, stream, engine.strings)
@@ -288,7 +291,7 @@ class Cell:
             newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
             too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
             if too_late.any():
-                if fed.speaks and fed.input.routing.is_first_copy(self.number):
+                if speaks:
                     late[fed.stream] = int(too_late.sum())
                     if late_step is not None:
                         self._set_aside(
@@ -297,7 +300,7 @@ class Cell:
                 columns = _at(columns, np.flatnonzero(~too_late))
             order = time_order(columns[stream.time].values)
             engine.push(fed.name, columns if order is None else _at(columns, order))
-        return {"rows": rows.num_rows, "late": late, "newest": newest}
+        return {"rows": seen, "late": late, "newest": newest}
 
     # ------------------------------------------------------------------ what is laid down
 
@@ -350,8 +353,9 @@ def for_spark(table: pa.Table) -> pa.Table:
 def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
     """Rows by time and then by content: what a window that counts rows sees must not hang on how they came."""
     places = layout.places[fed.stream]
-    keys = [places[fed.input.stream.time], *places]
-    return pc.sort_indices(rows, sort_keys=[(f"c{slot}", "ascending") for slot in dict.fromkeys(keys)])
+    keys = dict.fromkeys([places[fed.input.stream.time], *places])
+    there = [f"c{slot}" for slot in keys if f"c{slot}" in rows.column_names]
+    return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in there])
 
 
 def _at(columns: tuple[Column, ...], rows: Any) -> tuple[Column, ...]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
@@ -35,7 +35,7 @@ from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
-from penstock.runtime.spark.routes import laid_out, routed
+from penstock.runtime.spark.routes import laid_out, observed, routed, thinned
 from penstock.runtime.spark.store import Store, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
@@ -66,9 +66,11 @@ class Flow:
         """By query: who wants the current answer after every step."""
         self.progress: list[dict[str, Any]] = []
         self._folder = _hosts()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held by a step: what is declared changes between steps."""
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
+        self._stepping: tuple[tuple[int, int], Flowing] | None = None
         told = self.store.at("declared", LAST)
         self._before = Declared() if told is None else Declared.of(told[1])
         """What the checkpoint holds state for."""
@@ -95,6 +97,15 @@ class Flow:
             self._planned = (told, flowing(self.declared, catalog, self.cells))
         return self._planned[1]
 
+    def _plan_of(self, header: dict[str, Any]) -> Flowing:
+        """The declarations that a step was decided with; others may have come since."""
+        number = int(header["declared"])
+        if self._stepping is None or self._stepping[0] != (number, self.cells):
+            declared = Declared.of(self.store.get("declared", number))
+            plan = flowing(declared, declared.catalog(self.functions), self.cells)
+            self._stepping = ((number, self.cells), plan)
+        return self._stepping[1]
+
     def root(self, query: str) -> Root:
         return self.plan().placements[query].root
 
@@ -109,7 +120,7 @@ class Flow:
 
     def forget(self, query: str) -> None:
         """The query is gone; another of its name begins anew."""
-        with self._lock:
+        with self.lock:
             for told in (self.declared, self._before):
                 told.queries.pop(query, None)
                 told.since.pop(query, None)
@@ -121,7 +132,7 @@ class Flow:
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
     ) -> None:
         """Takes effect with the next step; a table that the checkpoint knows keeps the content it has there."""
-        with self._lock:
+        with self.lock:
             if first and table in self._before.tables:
                 return
             if at is not None and self.clock is not None and at <= self.clock:
@@ -137,27 +148,27 @@ class Flow:
 
     def take(self, frame: DataFrame, batch: int) -> None:
         """Spark's micro-batch `batch`."""
-        with self._lock:
+        with self.lock:
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
         """Bring every cell to the clock."""
-        with self._lock:
+        with self.lock:
             if self.behind:
                 self._run(self._decide(None, None), None)
 
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
-        with self._lock:
+        with self.lock:
             if self.newest:
                 end = max(self.newest.values()) + 1
                 self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
 
     def recover(self) -> None:
         """A step without rows that was decided and not done is done now; one with rows Spark asks for again."""
-        with self._lock:
+        with self.lock:
             if self.step > self.done:
                 header = self.store.get("steps", self.step)
                 if header["batch"] is None:
@@ -224,12 +235,17 @@ class Flow:
     def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
         began = time.perf_counter()
         step = int(header["step"])
-        answers = [json.loads(row[0]) for row in self._ask(header, frame).collect()]
+        watch = Observation()
+        asked, watched = self._ask(header, frame, watch)
+        answers = [json.loads(row[0]) for row in asked.collect()]
         for answer in answers:
             if "error" in answer:
                 raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+        if watched:
+            # Spark has counted the rows before it left some out.
+            answers = [{**answer, "rows": 0} for answer in answers] + [_seen(watch)]
         counted = self._note(header, answers)
-        asked = time.perf_counter()
+        done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
         for name in header["sinks"]:
@@ -238,14 +254,24 @@ class Flow:
         for name in header["views"]:
             for sink in self.views.get(name, []):
                 sink(step, counted)
-        self._tell(header, answers, asked - began, time.perf_counter() - asked)
+        self._tell(header, answers, done - began, time.perf_counter() - done)
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
 
-    def _ask(self, header: dict[str, Any], frame: DataFrame | None) -> DataFrame:
-        plan = self.plan()
-        spread = routed(frame, plan, self.cells) if frame is not None else self._nothing(plan)
+    def _ask(
+        self, header: dict[str, Any], frame: DataFrame | None, watch: Observation
+    ) -> tuple[DataFrame, bool]:
+        """The cells' answers, once they are collected, and whether `watch` is told of rows that no cell is to see."""
+        plan = self._plan_of(header)
+        watched = False
+        if frame is None:
+            spread = self._nothing(plan)
+        else:
+            thin, watched = thinned(frame, plan, header["watermarks"])
+            if watched:
+                thin, _ = thinned(observed(frame, plan, watch), plan, header["watermarks"])
+            spread = routed(thin, plan, self.cells)
         folder, root, cells = str(self._folder), str(self.store.root), self.cells
         code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
 
@@ -259,7 +285,7 @@ class Flow:
             answer = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(answer)])], ["answer"])
 
-        return spread.mapInArrow(task, "answer STRING")
+        return spread.mapInArrow(task, "answer STRING"), watched
 
     def _nothing(self, plan: Flowing) -> DataFrame:
         """A frame without rows, one partition a cell."""
@@ -281,7 +307,7 @@ class Flow:
         for name, end in (header["flush"] or {}).items():
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
-        read = {i.stream for i in self.plan().inputs}
+        read = {i.stream for i in self._plan_of(header).inputs}
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
@@ -365,6 +391,14 @@ class Flow:
     def close(self) -> None:
         """Let the hosts of this machine go."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _seen(watch: Observation) -> dict[str, Any]:
+    """What Spark saw of a step's rows, in the form of a cell's answer."""
+    seen = watch.get
+    rows = seen.pop("")
+    newest = {name: int(at) for name, at in seen.items() if at is not None}
+    return {"clock": None, "out": {}, "late": {}, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 
 
 def _hosts() -> Path:

@@ -50,6 +50,7 @@ def deliver(
     sent again.
     """
     table = pa.Table.from_batches(held) if (held := list(rows)) else pa.table({})
+    table = table.select([n for n in table.column_names if table.column(n).null_count < table.num_rows])
     for attempt in (1, 2, 3):
         try:
             with contextlib.closing(_reach(Path(folder), root, cell, cells)) as link, _wire(link) as wire:

@@ -40,10 +40,14 @@ class Layout:
         """A stream's columns from rows of the frame that are all its own."""
         columns = []
         for field, slot in zip(stream.schema, self.places[stream.name.lower()], strict=True):
-            array = rows.column(f"c{slot}").combine_chunks()
+            kind = TRAVELS_AS.get(field.type, field.type)
+            name = f"c{slot}"
+            # A column without a value does not travel.
+            values = rows.column(name) if name in rows.column_names else None
+            array = pa.nulls(rows.num_rows, kind.arrow) if values is None else values.combine_chunks()
             if isinstance(array, pa.ChunkedArray):
                 array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-            columns.append(from_arrow(array, TRAVELS_AS.get(field.type, field.type), strings))
+            columns.append(from_arrow(array, kind, strings))
         return tuple(columns)
 
 

@@ -154,7 +154,8 @@ class Log:
         }
         columns |= {f.name: pa.nulls(rows.num_rows, f.type) for f in wanted if f.name not in columns}
         for there, here in zip(old.places[stream], self.layout.places[stream], strict=True):
-            columns[f"c{here}"] = pc.cast(rows.column(f"c{there}"), wanted.field(f"c{here}").type)
+            if f"c{there}" in rows.column_names:
+                columns[f"c{here}"] = pc.cast(rows.column(f"c{there}"), wanted.field(f"c{here}").type)
         return pa.table(columns, schema=wanted)
 
 

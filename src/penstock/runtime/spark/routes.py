@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
@@ -14,6 +16,7 @@ from penstock.plan.expressions import Call, Expression
 from penstock.plan.expressions import Column as Plain
 from penstock.runtime.spark.layout import CELL, INPUT, Layout
 from penstock.runtime.spark.plans import Flowing
+from penstock.runtime.spark.selected import by_stream, used_slots, wanted
 
 STREAM = "__stream"
 
@@ -47,6 +50,45 @@ def _number(column: Column, given: object, kind: Type) -> Column:
     if kind is Type.DATE and isinstance(given, DateType):
         return F.unix_date(column)
     return column
+
+
+def thinned(frame: DataFrame, plan: Flowing, watermarks: Mapping[str, int]) -> tuple[DataFrame, bool]:
+    """A step's rows less what no query can use, and whether any rows can be missing.
+
+    Columns that no query of a stream reads are NULL. Late rows are there as they came.
+    """
+    read = by_stream(plan)
+    keeps, missing = F.lit(False), False
+    used: dict[int, set[int]] = {}
+    late: dict[int, Column] = {}
+    for number, (name, places) in enumerate(plan.layout.places.items()):
+        if name not in read:
+            continue
+        own = F.col(STREAM) == number
+        time = plan.catalog.streams[name].time
+        late[number] = own & (F.col(f"c{places[time]}") < watermarks[name])
+        used[number] = used_slots(read[name], places)
+        rows = wanted(read[name], places)
+        missing |= rows is not None
+        keeps = keeps | (own if rows is None else own & (late[number] | rows))
+    columns = []
+    for slot in range(len(plan.layout.slots)):
+        value = F.lit(None)
+        for number, slots in used.items():
+            shown = F.col(STREAM) == number if slot in slots else late[number]
+            value = F.when(shown, F.col(f"c{slot}")).otherwise(value)
+        every = all(slot in slots for slots in used.values())
+        columns.append(F.col(f"c{slot}") if every else value.alias(f"c{slot}"))
+    return frame.where(keeps).select(STREAM, *columns), missing
+
+
+def observed(frame: DataFrame, plan: Flowing, watch: Observation) -> DataFrame:
+    """The frame, with each stream's newest time and how many rows there are told to `watch`."""
+    told = [F.count(F.lit(1)).alias("")]
+    for number, (name, places) in enumerate(plan.layout.places.items()):
+        time = F.col(f"c{places[plan.catalog.streams[name].time]}")
+        told.append(F.max(F.when(F.col(STREAM) == number, time)).alias(name))
+    return frame.observe(watch, *told)
 
 
 def routed(frame: DataFrame, plan: Flowing, cells: int, *more: str) -> DataFrame:

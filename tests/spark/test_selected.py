@@ -1,0 +1,61 @@
+"""Spark leaves out what no query can use, and nobody can tell."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.runtime.spark.store import Store, read_segment
+
+from .test_sessions import A, Kept, told
+
+SELECTIVE = {
+    "one": "SELECT x FROM a [RANGE 10] WHERE y = 3",
+    "some": "SELECT DISTINCT y FROM a [RANGE 9] WHERE y IN (0, 1) AND x * 2 > 3",
+    "none": "SELECT y FROM a WHERE NOT (y < 4 OR x IS NULL) OR y <= -1",
+}
+
+
+def test_rows_and_columns_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    rows = [
+        {"ts": i - rng.randrange(25), "x": rng.choice([1, 2, None]), "y": rng.choice([0, 2, 2, 2, 2, 3, 4]), "s": rng.choice("pq")}
+        for i in range(200)
+    ]  # fmt: skip
+    rows.append({"ts": 260, "x": 1, "y": 2, "s": "t"})  # of no use, but time passes
+    here = penstock.connect()
+    there = penstock.connect(spark, checkpoint=str(tmp_path), cells=2)
+    for session in (here, there):
+        session.execute(A)
+    kept = {name: Kept() for name in SELECTIVE}
+    queries = {name: here.query(text, name=name) for name, text in SELECTIVE.items()}
+    for name, text in SELECTIVE.items():
+        there.query(text, name=name).foreach_batch(kept[name])
+    late: list[dict[str, Any]] = []
+    for begin, end in ((0, 70), (70, 140), (140, 201)):
+        reached = max((row["ts"] for row in rows[:begin]), default=-100) - 5
+        late += [row for row in rows[begin:end] if row["ts"] < reached]
+        in_time = [row for row in rows[begin:end] if row["ts"] >= reached]
+        here.push("a", sorted(in_time, key=lambda row: row["ts"]))
+        there.push("a", rows[begin:end])
+        handle = there.start(trigger={"availableNow": True}, flush=False)
+        handle.awaitTermination()
+        handle.stop()
+    assert there.clock == here.clock == 260 - 6
+    assert sum(p["numInputRows"] for p in handle.recentProgress) == len(rows)
+    for name, query in queries.items():
+        expected = query.changes()
+        assert expected.num_rows > 3
+        assert kept[name].rows(expected.column_names) == told(expected), name
+    assert len(late) > 2
+    assert told(there.late("a").toArrow()) == sorted((tuple(row.values()) for row in late), key=repr)
+    store = Store(tmp_path)
+    logged = [
+        read_segment(store.log(cell, step))[1]["rows"] for cell in range(2) for step in store.logs(cell)
+    ]
+    assert sum(t.num_rows for t in logged) < 0.6 * 2 * len(rows), "two inputs, and most rows did not travel"
+    assert any("c2" in t.column_names and "c3" not in t.column_names for t in logged), "nor does s"
