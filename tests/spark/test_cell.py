@@ -179,7 +179,7 @@ def test_what_is_half_written_is_not_there(tmp_path: Path, monkeypatch: pytest.M
         patched.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space"):
             cell.step(header, given)
-    assert not list((tmp_path / "log").rglob("*.*"))
+    assert not list((tmp_path / "cells").rglob("*.*"))
     assert cell.version == 0
-    assert cell.step(header, given)["rows"] == given.num_rows
+    assert 0 < cell.step(header, given)["rows"] < given.num_rows, "copies are not counted"
     assert np.isfinite(cell.step(header, given)["ms"])

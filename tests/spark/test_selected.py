@@ -6,9 +6,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.runtime.spark import flow
 from penstock.runtime.spark.store import Store, read_segment
 
 from .test_sessions import A, Kept, told
@@ -20,7 +22,10 @@ SELECTIVE = {
 }
 
 
-def test_rows_and_columns_left_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_and_columns_left_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "THIN", 0)
     rng = random.Random(5)
     rows = [
         {"ts": i - rng.randrange(25), "x": rng.choice([1, 2, None]), "y": rng.choice([0, 2, 2, 2, 2, 3, 4]), "s": rng.choice("pq")}

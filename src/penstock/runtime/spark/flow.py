@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -33,20 +34,47 @@ from penstock.plan.catalog import Function
 from penstock.plan.roots import Root
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.host import unpacked
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
-from penstock.runtime.spark.routes import laid_out, observed, routed, thinned
+from penstock.runtime.spark.routes import Routes, laid_out
 from penstock.runtime.spark.store import Store, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
 LAST = 10**12 - 1
 """No step comes after it."""
+THIN = 20_000
+"""Rows in the last step from which on it pays to leave out in the next one what no query can use."""
 TIDY = 100
 """Steps between two looks for files that nobody needs any more."""
 
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
+
+
+class Results:
+    """One step's results: some came with the cells' answers, the others lie in files."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, list[pa.Table]] = {}
+        self._cells: list[int] = []
+
+    def heard(self, answers: list[dict[str, Any]], carried: list[bytes]) -> None:
+        self._tables = {}
+        for answer, content in zip(answers, carried, strict=False):
+            for name, table in unpacked(answer, content).items():
+                self._tables.setdefault(name, []).append(table)
+        self._cells = [int(a["cell"]) for a in answers if "cell" in a and a["carried"] is None]
+
+    def carried(self, name: str) -> pa.Table | None:
+        """What came with answers."""
+        return pa.concat_tables(self._tables[name]) if name in self._tables else None
+
+    def files(self, store: Store, step: int, name: str) -> list[str]:
+        """Where the rest lies."""
+        places = [store.out(step, cell) / f"{quote(name, safe='')}.parquet" for cell in self._cells]
+        return [str(place) for place in places if place.exists()]
 
 
 class Flow:
@@ -64,13 +92,16 @@ class Flow:
         """By query; what is under "" takes every query's changes."""
         self.views: dict[str, list[Sink]] = {}
         """By query: who wants the current answer after every step."""
+        self.results = Results()
+        """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
         self._folder = _hosts()
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
-        self._stepping: tuple[tuple[int, int], Flowing] | None = None
+        self._stepping: tuple[tuple[int, int], tuple[Flowing, Routes]] | None = None
+        self._last_rows = 0
         told = self.store.at("declared", LAST)
         self._before = Declared() if told is None else Declared.of(told[1])
         """What the checkpoint holds state for."""
@@ -97,13 +128,13 @@ class Flow:
             self._planned = (told, flowing(self.declared, catalog, self.cells))
         return self._planned[1]
 
-    def _plan_of(self, header: dict[str, Any]) -> Flowing:
+    def _plan_of(self, header: dict[str, Any]) -> tuple[Flowing, Routes]:
         """The declarations that a step was decided with; others may have come since."""
         number = int(header["declared"])
         if self._stepping is None or self._stepping[0] != (number, self.cells):
             declared = Declared.of(self.store.get("declared", number))
             plan = flowing(declared, declared.catalog(self.functions), self.cells)
-            self._stepping = ((number, self.cells), plan)
+            self._stepping = ((number, self.cells), (plan, Routes(plan, self.cells)))
         return self._stepping[1]
 
     def root(self, query: str) -> Root:
@@ -237,13 +268,15 @@ class Flow:
         step = int(header["step"])
         watch = Observation()
         asked, watched = self._ask(header, frame, watch)
-        answers = [json.loads(row[0]) for row in asked.collect()]
+        heard = asked.collect()
+        answers = [json.loads(row[0]) for row in heard]
         for answer in answers:
             if "error" in answer:
                 raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
         if watched:
             # Spark has counted the rows before it left some out.
             answers = [{**answer, "rows": 0} for answer in answers] + [_seen(watch)]
+        self.results.heard(answers, [row[1] for row in heard])
         counted = self._note(header, answers)
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
@@ -263,15 +296,16 @@ class Flow:
         self, header: dict[str, Any], frame: DataFrame | None, watch: Observation
     ) -> tuple[DataFrame, bool]:
         """The cells' answers, once they are collected, and whether `watch` is told of rows that no cell is to see."""
-        plan = self._plan_of(header)
+        plan, routes = self._plan_of(header)
         watched = False
         if frame is None:
             spread = self._nothing(plan)
         else:
-            thin, watched = thinned(frame, plan, header["watermarks"])
-            if watched:
-                thin, _ = thinned(observed(frame, plan, watch), plan, header["watermarks"])
-            spread = routed(thin, plan, self.cells)
+            if self._last_rows >= THIN:
+                watched = routes.selects
+                frame = routes.observed(frame, watch) if watched else frame
+                frame = routes.thinned(frame, header["watermarks"])
+            spread = routes.spread(frame)
         folder, root, cells = str(self._folder), str(self.store.root), self.cells
         code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
 
@@ -282,10 +316,11 @@ class Flow:
 
             context = TaskContext.get()
             assert context is not None
-            answer = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
-            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(answer)])], ["answer"])
+            answer, carried = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
+            columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
 
-        return spread.mapInArrow(task, "answer STRING"), watched
+        return spread.mapInArrow(task, "answer STRING, carried BINARY"), watched
 
     def _nothing(self, plan: Flowing) -> DataFrame:
         """A frame without rows, one partition a cell."""
@@ -307,7 +342,7 @@ class Flow:
         for name, end in (header["flush"] or {}).items():
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
-        read = {i.stream for i in self._plan_of(header).inputs}
+        read = {i.stream for i in self._plan_of(header)[0].inputs}
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
@@ -340,12 +375,13 @@ class Flow:
         for answer in answers:
             for name, rows in answer["out"].items():
                 queries.setdefault(name, {"numOutputRows": 0})["numOutputRows"] += rows
+        self._last_rows = sum(a["rows"] for a in answers)
         self.progress.append(
             {
                 "step": header["step"],
                 "batchId": header["batch"],
                 "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "numInputRows": sum(a["rows"] for a in answers),
+                "numInputRows": self._last_rows,
                 "durationMs": {
                     "cells": round(1000 * cells),
                     "sinks": round(1000 * sinks),

@@ -32,6 +32,9 @@ from penstock.errors import PenstockError, StateError
 
 PATIENCE = 120.0
 """Seconds a task waits for a host to start."""
+CARRIED = 4 << 20
+"""Bytes of results that an answer carries; more go through files, which Spark reads in parallel."""
+
 # ---------------------------------------------------------------------- the task's side
 
 
@@ -43,8 +46,8 @@ def deliver(
     header: dict[str, Any],
     rows: Iterable[pa.RecordBatch],
     code: bytes,
-) -> dict[str, Any]:
-    """Give a step to the cell's host, starting one if there is none; the host's answer.
+) -> tuple[dict[str, Any], bytes]:
+    """Give a step to the cell's host, starting one if there is none; the host's answer and what it carries.
 
     An error of the cell is an answer too: repeating the task would only repeat it. A host that dies on the way is replaced once: the step is asked for again and applied from the log or from the rows
     sent again.
@@ -60,12 +63,13 @@ def deliver(
                     writer.write_table(table)
                 wire.flush()
                 answer = _receive(wire)
+                carried = wire.read(sum(size for _, size in answer.get("carried") or ()))
             break
         except (OSError, EOFError, struct.error) as error:
             if attempt == 3:
                 raise StateError(f"the host of cell {cell} cannot be kept alive: {error}") from error
             time.sleep(0.1 * attempt)
-    return answer
+    return answer, carried
 
 
 def _reach(folder: Path, root: str, cell: int, cells: int) -> socket.socket:
@@ -142,10 +146,15 @@ def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None
                 rows = pa.ipc.open_stream(wire).read_all()
             except (OSError, EOFError, struct.error, pa.ArrowException):
                 continue  # the task died
+            carried = b""
             try:
                 if cell is None or code != known:
-                    cell, known = Cell(Store(root), number, cells, _functions(code)), code
+                    cell, known = Cell(Store(root), number, cells, _functions(code), CARRIED), code
                 answer = cell.step(asked["header"], rows)
+                if answer["carried"] is not None:
+                    parts = {name: _packed(cell.carried[name]) for name in answer["carried"]}
+                    answer = {**answer, "carried": [[name, len(part)] for name, part in parts.items()]}
+                    carried = b"".join(parts.values())
             except PenstockError as error:
                 cell = None  # what it holds may be half a step
                 answer = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
@@ -155,6 +164,8 @@ def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None
                 answer = {"error": "StateError", "message": traceback.format_exc(), "hint": None}
             with contextlib.suppress(OSError):  # the task died: it will ask again
                 _send(wire, answer)
+                wire.write(carried)
+                wire.flush()
     place.unlink(missing_ok=True)
 
 
@@ -176,6 +187,23 @@ def _lives(process: int) -> bool:
 
 
 # ---------------------------------------------------------------------- the wire
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(answer: dict[str, Any], carried: bytes) -> dict[str, pa.Table]:
+    """What an answer carries, by name."""
+    found, at = {}, 0
+    for name, size in answer.get("carried") or ():
+        found[name] = pa.ipc.open_stream(carried[at : at + size]).read_all()
+        at += size
+    return found
 
 
 def _wire(link: socket.socket) -> IO[bytes]:

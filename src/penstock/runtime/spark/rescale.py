@@ -25,7 +25,7 @@ from penstock.plan.catalog import Function
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT, Layout
 from penstock.runtime.spark.plans import Flowing, flowing
-from penstock.runtime.spark.routes import STREAM, routed
+from penstock.runtime.spark.routes import STREAM, Routes
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 STEP = "__step"
@@ -64,7 +64,7 @@ def rescale(
             write_segment(new.log(context.partitionId(), header["step"]), header, {"rows": own})
         yield pa.RecordBatch.from_arrays([pa.array([table.num_rows])], ["rows"])
 
-    routed(rows, plan, cells, STEP).mapInArrow(write, "rows BIGINT").collect()
+    Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
     new.enter(cells)
     return new
 

@@ -6,20 +6,22 @@ their name, so that a repeated step replaces what it wrote before; Delta and the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
-from penstock.runtime.spark.cell import TOGETHER, view_name
+from penstock.runtime.spark.cell import TOGETHER, for_spark, view_name
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.store import read_json, write_json
 
@@ -29,31 +31,41 @@ FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 
 def changed(flow: Flow, query: str, step: int) -> DataFrame:
     """A query's changes in one step, with the columns of `changes()`."""
-    name = f"{quote(query, safe='')}.parquet"
-    places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
-    paths = [str(p) for p in places if p.exists()]
-    return flow.spark.read.schema(spark_schema(flow.root(query), flow.time_type)).parquet(*paths)
+    return _frame(flow, query, step, spark_schema(flow.root(query), flow.time_type))
 
 
 def current(flow: Flow, query: str, step: int) -> DataFrame:
     """A query's answer as of the watermarks of a step, with the query's columns."""
-    name = f"{quote(view_name(query), safe='')}.parquet"
-    places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
     root = flow.root(query)
     schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
-    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+    return _frame(flow, view_name(query), step, schema)
 
 
 def together(flow: Flow, step: int) -> DataFrame:
     """All queries' changes in one step, `__query` first; a column that a query does not have is NULL."""
-    places = [
-        flow.store.out(step, cell) / f"{quote(TOGETHER, safe='')}.parquet" for cell in range(flow.cells)
-    ]
     time = str(flow.time_type)
     columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
     columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
-    schema = ", ".join(_column(name, kind) for name, kind in columns)
-    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+    return _frame(flow, TOGETHER, step, ", ".join(_column(name, kind) for name, kind in columns))
+
+
+def _frame(flow: Flow, name: str, step: int, schema: str) -> DataFrame:
+    """A step's results of one name, from where they are."""
+    carried, paths = flow.results.carried(name), flow.results.files(flow.store, step, name)
+    parts = []
+    if carried is not None or not paths:
+        kind = _schema(schema)
+        if carried is None:
+            carried = to_arrow_schema(kind).empty_table()
+        parts.append(flow.spark.createDataFrame(for_spark(carried, intervals=True), kind))
+    if paths:
+        parts.append(flow.spark.read.schema(schema).parquet(*paths))
+    return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+
+@functools.lru_cache(256)
+def _schema(told: str) -> StructType:
+    return cast("StructType", StructType.fromDDL(told))
 
 
 def spark_schema(root: Root, time_type: Type) -> str:

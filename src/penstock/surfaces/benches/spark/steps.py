@@ -30,12 +30,14 @@ def compare(
     a_turn = rows * (WARM + BATCHES)
     work = workload.make(TWO_WAY.streams, a_turn * (turns + 1), window=WINDOW)
     folder, checkpoint = places.folder(NAME), places.new()
+    files.lay(folder, work, rows, 0, a_turn)
     session, query = flows.opened(spark, TWO_WAY, folder, places.new())
     query.write(format="noop")
     nothing, mine, inside = [], [], []
     for turn in range(turns + 1):
         tell(f"{NAME}: {'warming up' if turn == 0 else f'turn {turn} of {turns}'}")
-        files.lay(folder, work, rows, turn * a_turn, (turn + 1) * a_turn)
+        if turn:
+            files.lay(folder, work, rows, turn * a_turn, (turn + 1) * a_turn)
         empty = _nothing(spark, folder, checkpoint)
         own, handle = runs.flow(spark, session)
         if turn:
