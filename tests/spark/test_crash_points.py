@@ -21,7 +21,7 @@ from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told
 
 CUTS = (0, 12, 25, 38, 50, 60)
-OPERATIONS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir")
+OPERATIONS = ("fsync", "link", "rename", "replace", "unlink", "rmdir", "mkdir")
 
 
 def steps(
@@ -104,7 +104,7 @@ def test_killed_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
             assert sorted(got, key=repr) == whole, f"{name}, killed at operation {operation}"
         reached += died
-        operation += rng.randrange(1, 5)
+        operation += rng.randrange(1, 8)
         if not died:
             break
     assert reached > 15

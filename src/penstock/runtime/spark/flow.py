@@ -83,6 +83,8 @@ class Flow:
         self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
         self.clock: int | None = done[1]["clock"] if done else None
         self.matched: dict[str, int] = {}
+        self.answers: list[dict[str, Any]] = []
+        """What the cells said of the last step: where its changes lie, too."""
         self.failed: BaseException | None = None
         self.behind = False
         """Some cell has not applied all that the watermarks allow."""
@@ -241,6 +243,7 @@ class Flow:
         for answer in answers:
             if "error" in answer:
                 raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+        self.answers = answers
         if watched:
             # Spark has counted the rows before it left some out.
             answers = [{**answer, "rows": 0} for answer in answers] + [_seen(watch)]

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,7 +18,7 @@ from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
-from penstock.runtime.spark.cell import TOGETHER, view_name
+from penstock.runtime.spark.cell import TOGETHER, file_name, view_name
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.store import read_json, write_json
 
@@ -29,31 +28,33 @@ FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 
 def changed(flow: Flow, query: str, step: int) -> DataFrame:
     """A query's changes in one step, with the columns of `changes()`."""
-    name = f"{quote(query, safe='')}.parquet"
-    places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
-    paths = [str(p) for p in places if p.exists()]
-    return flow.spark.read.schema(spark_schema(flow.root(query), flow.time_type)).parquet(*paths)
+    schema = spark_schema(flow.root(query), flow.time_type)
+    return flow.spark.read.schema(schema).parquet(*_laid(flow, query, step))
 
 
 def current(flow: Flow, query: str, step: int) -> DataFrame:
     """A query's answer as of the watermarks of a step, with the query's columns."""
-    name = f"{quote(view_name(query), safe='')}.parquet"
-    places = [flow.store.out(step, cell) / name for cell in range(flow.cells)]
     root = flow.root(query)
     schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
-    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+    return flow.spark.read.schema(schema).parquet(*_laid(flow, view_name(query), step))
 
 
 def together(flow: Flow, step: int) -> DataFrame:
     """All queries' changes in one step, `__query` first; a column that a query does not have is NULL."""
-    places = [
-        flow.store.out(step, cell) / f"{quote(TOGETHER, safe='')}.parquet" for cell in range(flow.cells)
-    ]
     time = str(flow.time_type)
     columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
     columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
     schema = ", ".join(_column(name, kind) for name, kind in columns)
-    return flow.spark.read.schema(schema).parquet(*[str(p) for p in places if p.exists()])
+    return flow.spark.read.schema(schema).parquet(*_laid(flow, TOGETHER, step))
+
+
+def _laid(flow: Flow, what: str, step: int) -> list[str]:
+    """The files that the cells' answers name; one that is not there is an error, not nothing."""
+    return [
+        str(flow.store.out(step, answer["laid"]) / file_name(what))
+        for answer in flow.answers
+        if answer["step"] == step and what in answer["files"]
+    ]
 
 
 def spark_schema(root: Root, time_type: Type) -> str:
