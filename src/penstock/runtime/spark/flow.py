@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import tempfile
 import threading
 import time
 import uuid
@@ -31,6 +31,7 @@ from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
 from penstock.plan.catalog import Function
 from penstock.plan.roots import Root
+from penstock.runtime.spark import host
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
@@ -49,12 +50,23 @@ Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
 
 
+def _everywhere(checkpoint: str | os.PathLike[str]) -> Path:
+    """The checkpoint directory by the name under which every machine finds it."""
+    path = re.sub(r"^file:/+", "/", str(checkpoint))
+    if re.match(r"[A-Za-z][\w+.-]+:/", path):
+        raise StateError(
+            f"{checkpoint} is not a directory that processes can open",
+            hint="name one on a file system that is mounted at the same path on every machine",
+        )
+    return Path(path).absolute()
+
+
 class Flow:
     """All queries of a session over all its streams, on `cells` cells."""
 
     def __init__(self, spark: SparkSession, checkpoint: str, cells: int | None) -> None:
         self.spark = spark
-        self.store = Store(checkpoint)
+        self.store = Store(_everywhere(checkpoint))
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
@@ -65,7 +77,8 @@ class Flow:
         self.views: dict[str, list[Sink]] = {}
         """By query: who wants the current answer after every step."""
         self.progress: list[dict[str, Any]] = []
-        self._folder = _hosts()
+        self._name = _new_name()
+        """By which this run's hosts are known."""
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
@@ -226,7 +239,7 @@ class Flow:
             self.store = self.store.next_deal()
             self.store.enter(self.wanted)
         self.close()
-        self.cells, self._folder, self._planned = self.wanted, _hosts(), None
+        self.cells, self._name, self._planned = self.wanted, _new_name(), None
 
     def _since(self, name: str) -> int | None:
         """When a query begins: at the first instant of which no row has been dealt out without it."""
@@ -275,7 +288,10 @@ class Flow:
             if watched:
                 thin, _ = thinned(observed(frame, plan, watch), plan, header["watermarks"])
             spread = routed(thin, plan, self.cells)
-        folder, root, cells = str(self._folder), str(self.store.root), self.cells
+        name, root, cells = self._name, str(self.store.root), self.cells
+        mark = host.mark_of(self.store.root, name)
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
         code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -285,7 +301,7 @@ class Flow:
 
             context = TaskContext.get()
             assert context is not None
-            answer = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
+            answer = host.deliver(name, root, context.partitionId(), cells, header, batches, code)
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(answer)])], ["answer"])
 
         return spread.mapInArrow(task, "answer STRING"), watched
@@ -369,6 +385,8 @@ class Flow:
         """One Spark query over all streams."""
         self.declared.must_follow(self._before)
         self.failed = None
+        for mark in (self.store.root / "hosts").glob("*"):
+            mark.unlink(missing_ok=True)  # a run that was killed left it
         self.recover()
         layout = self.plan().layout
         parts = [
@@ -392,8 +410,9 @@ class Flow:
             raise
 
     def close(self) -> None:
-        """Let the hosts of this machine go."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Let the hosts go, on all machines."""
+        host.mark_of(self.store.root, self._name).unlink(missing_ok=True)
+        shutil.rmtree(host.folder_of(self._name), ignore_errors=True)
 
 
 def _seen(watch: Observation) -> dict[str, Any]:
@@ -404,6 +423,5 @@ def _seen(watch: Observation) -> dict[str, Any]:
     return {"clock": None, "out": {}, "late": {}, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 
 
-def _hosts() -> Path:
-    """A new folder in which tasks and hosts find each other; on every machine the same."""
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+def _new_name() -> str:
+    return uuid.uuid4().hex[:12]

@@ -1,6 +1,7 @@
 """The checkpoint directory: what a flow must find again after a crash.
 
     flow.json                    format version, number of cells, how often rows were dealt out anew
+    hosts/<run>                  there while a driver wants the hosts of its run
     declared/<step>.json         streams, tables and queries from that step on
     steps/<step>.json            what the driver decided: Spark's batch, watermarks, end of input
     done/<step>.json             what it knew afterwards: watermarks, newest times, the clock
