@@ -37,7 +37,7 @@ from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.routes import laid_out, observed, routed, thinned
-from penstock.runtime.spark.store import Store, write_segment
+from penstock.runtime.spark.store import Store, uri, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -397,7 +397,7 @@ class Flow:
         for part in parts[1:]:
             whole = whole.unionAll(part)
         writer = whole.writeStream.foreachBatch(self._taken)
-        writer = writer.option("checkpointLocation", str(self.store.root / "spark"))
+        writer = writer.option("checkpointLocation", uri(self.store.root / "spark"))
         query = (writer.trigger(**trigger) if trigger else writer).start()
         ends = bool(trigger.get("availableNow") or trigger.get("once"))
         return Handle(self, query, ends=ends, flush=flush)

@@ -20,7 +20,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import TOGETHER, file_name, view_name
 from penstock.runtime.spark.flow import Flow
-from penstock.runtime.spark.store import read_json, write_json
+from penstock.runtime.spark.store import read_json, uri, write_json
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 """Formats whose files can be laid side by side."""
@@ -51,7 +51,7 @@ def together(flow: Flow, step: int) -> DataFrame:
 def _laid(flow: Flow, what: str, step: int) -> list[str]:
     """The files that the cells' answers name; one that is not there is an error, not nothing."""
     return [
-        str(flow.store.out(step, answer["laid"]) / file_name(what))
+        uri(flow.store.out(step, answer["laid"]) / file_name(what))
         for answer in flow.answers
         if answer["step"] == step and what in answer["files"]
     ]

@@ -161,6 +161,11 @@ class Store:
                 (self.root / kind / f"{step:012d}.json").unlink(missing_ok=True)
 
 
+def uri(place: Path) -> str:
+    """A place as Spark takes it: on the file system that is mounted, whatever Spark's default is."""
+    return f"file://{place}"
+
+
 # ---------------------------------------------------------------------- whole files
 
 
