@@ -90,6 +90,9 @@ class Flow:
         steps = self.store.numbers("steps")
         self.step = steps[-1] if steps else 0
         """The last step decided."""
+        decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
+        self.batch: int = next((b for b in decided if b is not None), -1)
+        """The last of Spark's batches for which a step was decided."""
         done = self.store.at("done", self.step)
         self.done = done[0] if done else 0
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
@@ -162,8 +165,10 @@ class Flow:
     # ------------------------------------------------------------------ steps
 
     def take(self, frame: DataFrame, batch: int) -> None:
-        """Spark's micro-batch `batch`."""
+        """Spark's micro-batch `batch`; nothing if a later step says that it is done, which Spark may have had no time to note."""
         with self.lock:
+            if batch <= self.batch and not self._asked_before(batch):
+                return
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
             self._run(self._decide(batch, None), frame)
@@ -224,6 +229,7 @@ class Flow:
         self.store.put("steps", step, header)
         self._updates.clear()
         self.step = step
+        self.batch = self.batch if batch is None else batch
         return header
 
     def _asked_before(self, batch: int | None) -> bool:
@@ -270,6 +276,11 @@ class Flow:
         for name in header["views"]:
             for sink in self.views.get(name, []):
                 sink(step, counted)
+        if step > self.done:
+            # Only now: what a sink has not had is asked for again.
+            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
+            self.store.put("done", step, content)
+            self.done = step
         self._tell(header, answers, done - began, time.perf_counter() - done)
         self.store.forget_results(step)
         if step % TIDY == 0:
@@ -314,7 +325,6 @@ class Flow:
 
     def _note(self, header: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, int]:
         """Raise the watermarks by what the cells saw; how many changes each query made."""
-        step = int(header["step"])
         for answer in answers:
             for name, newest in answer["newest"].items():
                 self.newest[name] = max(self.newest.get(name, newest), newest)
@@ -337,10 +347,6 @@ class Flow:
             )
             self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
             self.behind |= bool(header["views"]) and shown < self.clock
-        if step > self.done:
-            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put("done", step, content)
-            self.done = step
         counted: dict[str, int] = {}
         for answer in answers:
             for name, rows in answer["out"].items():
