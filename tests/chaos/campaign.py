@@ -80,9 +80,9 @@ def kill(process: int) -> bool:
 
 
 class Campaign:
-    """One checkpoint, one job that is started again whenever it is gone."""
+    """One checkpoint, one job that is started again whenever it is gone; on a Spark of its own unless a master is named."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, master: str | None = None) -> None:
         self.checkpoint, self.out = folder / "checkpoint", folder / "out"
         self.out.mkdir(parents=True)
         self.rng = random.Random(seed)
@@ -90,12 +90,13 @@ class Campaign:
         self.here.execute(DECLARED)
         self.queries = {name: self.here.query(text, name=name) for name, text in QUERIES.items()}
         self.files = 0
+        self.master = [] if master is None else [master]
         self.kills: Counter[str] = Counter()
         self.log = folder / "job.log"
         self.job = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tests.chaos.job", str(self.checkpoint), str(self.out)]
+        command = [sys.executable, "-m", "tests.chaos.job", str(self.checkpoint), str(self.out), *self.master]
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 

@@ -1,4 +1,4 @@
-"""The job that is killed: python -m tests.chaos.job CHECKPOINT OUT
+"""The job that is killed: python -m tests.chaos.job CHECKPOINT OUT [MASTER]
 
 Runs until the file `end` is in OUT and all input is read, then flushes and leaves with status 0.
 """
@@ -27,9 +27,9 @@ QUERIES = {
 }
 
 
-def main(checkpoint: str, out: Path) -> int:
+def main(checkpoint: str, out: Path, master: str = "local[2,8]") -> int:
     parent = os.getppid()
-    spark = local_spark("local[2,8]", "penstock chaos")
+    spark = local_spark(master, "penstock chaos")
     while True:
         session = penstock.connect(spark, checkpoint=checkpoint, cells=2)
         session.execute(DECLARED)
@@ -54,4 +54,4 @@ def main(checkpoint: str, out: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

@@ -51,10 +51,12 @@ class Driver:
     def header(self, flush: bool) -> dict[str, Any]:
         self.step += 1
         end = max(self.newest.values(), default=0) + 1
-        return {
+        header = {
             "step": self.step, "batch": self.step, "declared": 1, "watermarks": dict(self.watermarks),
             "updates": [], "sinks": list(self.declared.queries), "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
         }  # fmt: skip
+        self.store.put("steps", self.step, header)
+        return header
 
     def routed(self, rows: dict[str, list[dict[str, Any]]]) -> list[pa.Table]:
         """Each cell's rows in the columns that all streams share."""
@@ -79,13 +81,13 @@ class Driver:
         for answer in answers:
             for name, newest in answer["newest"].items():
                 self.newest[name] = max(self.newest.get(name, newest), newest)
-            folder = self.store.out(answer["step"], answer["cell"])
-            for name in answer["out"]:
-                self.heard[name][answer["step"], answer["cell"]] = pa.parquet.read_table(
-                    folder / f"{name}.parquet"
-                )
+            assert answer["files"] == list(answer["out"])
+            for name in answer["files"]:
+                place = self.store.out(answer["step"], answer["laid"]) / f"{name}.parquet"
+                self.heard[name][answer["step"], answer["cell"]] = pa.parquet.read_table(place)
         for name, newest in self.newest.items():
             self.watermarks[name] = max(self.watermarks[name], newest - self.declared.streams[name].delay)
+        self.store.put("done", answers[0]["step"], {"newest": self.newest})
 
 
 def straight(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -21,7 +22,7 @@ from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told
 
 CUTS = (0, 12, 25, 38, 50, 60)
-OPERATIONS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir")
+OPERATIONS = ("fsync", "link", "rename", "replace", "unlink", "rmdir", "mkdir")
 
 
 def steps(
@@ -54,17 +55,17 @@ def dying(operation: int, before: bool, work: Callable[[], None]) -> bool:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, 9)
         return code == 9
-    seen = [0]
+    seen = itertools.count(1)
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*given: Any, **more: Any) -> Any:
-            seen[0] += 1
-            if seen[0] == operation and before:
+            mine = next(seen)
+            if mine == operation and before:
                 os._exit(9)
             try:
                 return real(*given, **more)
             finally:
-                if seen[0] == operation:
+                if mine == operation:
                     os._exit(9)
 
         return wrapped
@@ -104,7 +105,7 @@ def test_killed_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
             assert sorted(got, key=repr) == whole, f"{name}, killed at operation {operation}"
         reached += died
-        operation += rng.randrange(1, 5)
+        operation += rng.randrange(1, 8)
         if not died:
             break
     assert reached > 15

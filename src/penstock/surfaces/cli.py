@@ -130,11 +130,25 @@ def explain(
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Which Spark, e.g. 'spark://host:7077'; otherwise one made here."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where its checkpoint is while it runs; on a cluster all machines must see it.",
+        ),
+    ] = None,
+) -> None:
     """Watch two network links with standing queries, on data made here; ends by itself."""
     from penstock.surfaces.commands import demo as command
 
-    raise typer.Exit(command.demo())
+    raise typer.Exit(command.demo(spark, checkpoint))
 
 
 @app.command()

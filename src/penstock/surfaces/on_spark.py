@@ -64,7 +64,7 @@ class SparkQuery(Query):
         takers = flow.views if view else flow.sinks
         if view and name not in flow.declared.kept:
             flow.declared.kept.append(name)
-        takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name, step), step))
+        takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name), step))
         return self
 
     def write(
@@ -232,7 +232,7 @@ class SparkSession(Session):
         if not callable(function):
             raise DataError(f"{function!r} cannot be called")
         flow = self.flow
-        flow.sinks.setdefault("", []).append(lambda step, _: function(sinks.together(flow, step), step))
+        flow.sinks.setdefault("", []).append(lambda step, _: function(sinks.together(flow), step))
 
     def write(
         self,

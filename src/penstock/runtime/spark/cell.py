@@ -2,13 +2,15 @@
 
 Invariant  the state after step n is a function of the declarations, the logged input and the watermarks of steps 1..n.
            A step is asked for at least once: one that has been applied is answered with what was laid down, one that
-           was logged is applied from the log, so that a repeat changes nothing.
+           was logged is applied from the log, so that a repeat changes nothing. Two hosts may hold the same cell and be asked
+           for the same step at once: both apply what the first of them logged, and each lays its changes down apart.
 Cost       a step: one write and one flush of its input; now and then one of the state.
 """
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+import secrets
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -31,7 +33,7 @@ from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT, Layout
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
-from penstock.runtime.spark.store import Store, read_segment, sync_folder, write_segment
+from penstock.runtime.spark.store import Store, read_segment, whole, write_segment
 
 ROWS = "rows"
 TOGETHER = "/together"
@@ -54,12 +56,12 @@ class Cell:
         self.number = number
         self.cells = cells
         self.functions = functions
-        self._open()
+        self._begin()
 
     # ------------------------------------------------------------------ the way back
 
-    def _open(self) -> None:
-        """Take up the newest state that is whole; the log leads on from there."""
+    def _begin(self) -> None:
+        """Know nothing but what the checkpoint holds."""
         self.version = 0
         """The last step applied."""
         self._declared_at = 0
@@ -68,7 +70,13 @@ class Cell:
         self._answer: dict[str, Any] = {}
         self._logged = self._stated = 0
         """Bytes of log since the last state, and bytes of that state."""
+        self._open()
+
+    def _open(self) -> bool:
+        """Take up the newest state that is whole, if it is newer than what is here; the log leads on from there."""
         for step in reversed(self.store.states(self.number)):
+            if step <= self.version:
+                break
             place = self.store.state(self.number, step)
             try:
                 found = snapshot.read(place)
@@ -84,29 +92,33 @@ class Cell:
             self._engine = snapshot.restore(catalog, queries, found)
             self._flowing, self._declared_at = wanted, told["declared"]
             self.version, self._answer = step, told["answer"]
-            self._stated = place.stat().st_size
-            return
+            self._stated, self._logged = _bytes(found), 0
+            return True
         logged = self.store.logs(self.number)
         if (
-            logged
+            not self.version
+            and logged
             and logged[0] != 1
             and read_segment(self.store.log(self.number, logged[0]))[0].get("begins")
         ):
             self.version = logged[0] - 1  # rows were dealt out anew, and this is where they begin
+            return True
+        return False
 
     def _save(self) -> None:
         """Write the state once the log since the last one is longer than it, and let go of what lies before the last but one."""
         if self._engine is None or self._logged < max(LEAST_LOG, self._stated):
             return
         found = snapshot.dump(self._engine)
-        if self.carried:
-            self._write(self.version, self.carried)  # whoever takes up the state here can be asked for them
-        answer = {**self._answer, "carried": None}
+        answer = self._answer
+        if self.carried:  # whoever takes up the state here can be asked for them
+            laid = self._write(self.version, self.carried)
+            answer = {**answer, "carried": [], "laid": laid, "files": list(self.carried)}
         found.meta["cell"] = {"declared": self._declared_at, "answer": answer}
         place = self.store.state(self.number, self.version)
         place.parent.mkdir(parents=True, exist_ok=True)
         snapshot.write(found, place)
-        self._stated, self._logged = place.stat().st_size, 0
+        self._stated, self._logged = _bytes(found), 0
         kept = self.store.states(self.number)[-2:]
         before = kept[0] + 1 if len(kept) == 2 else 0
         self.store.forget_cell(self.number, min(before, self._out_of_sight()), kept[0])
@@ -133,37 +145,63 @@ class Cell:
             return self._answer
         if self.version > step:
             raise StateError(f"cell {self.number} is at step {self.version}, and step {step} was asked for")
-        place = self.store.log(self.number, step)
-        if place.exists():
-            header, tables = read_segment(place)
-            rows = tables[ROWS]
-            self._answer = self._apply(header, rows, lay_down=True)
+        if self.store.log(self.number, step).exists():
+            self._answer = self._apply(*self._log(header, rows), lay_down=True)
         else:
             # The log is written while the rows are applied; the answer waits for both.
-            writing = self._writer.submit(write_segment, place, header, {ROWS: rows})
+            logging = self._writer.submit(self._log, header, rows)
             try:
                 self._answer = self._apply(header, rows, lay_down=True)
-                self._logged += writing.result()
+                if logging.result()[1] is not rows:  # another host was first
+                    self._begin()
+                    return self.step(header, rows)
             except BaseException:
-                wait([writing])
-                self._open()  # as if this step had not been tried
+                wait([logging])
+                self._begin()  # as if this step had not been tried
                 raise
         self._save()
         return self._answer
 
-    def _catch_up(self, step: int) -> None:
-        """Bring the state to a step from the log, laying nothing down but the last results."""
-        while self.version < step:
-            ahead = self.version + 1
-            place = self.store.log(self.number, ahead)
+    def _log(self, header: dict[str, Any], rows: pa.Table) -> tuple[dict[str, Any], pa.Table]:
+        """Write a step's input down; what counts is what was written first."""
+        place = self.store.log(self.number, int(header["step"]))
+        with contextlib.suppress(FileExistsError):
             if not place.exists():
+                self._logged += write_segment(place, header, {ROWS: rows}, once=True)
+                if self.store.is_over(int(header["step"])):
+                    place.unlink(missing_ok=True)
+                    raise StateError(f"step {header['step']} was done by another host of cell {self.number}")
+                return header, rows
+        header, tables = read_segment(place)
+        self._logged += tables[ROWS].nbytes
+        return header, tables[ROWS]
+
+    def _catch_up(self, step: int) -> None:
+        """Bring the state to a step that has been answered, from the log or from a state that another host has written."""
+        while self.version < step:
+            found = self._logged_step(self.version + 1)
+            if found is not None:
+                self._answer = self._apply(*found, lay_down=False)
+            elif not any(self._open() for _ in range(3)):  # a state may be let go of while it is looked at
+                place = self.store.log(self.number, self.version + 1)
                 raise StateError(
                     f"cell {self.number} cannot be brought to step {step}: {place} is not there",
                     hint="restore the checkpoint directory from a backup",
                 )
+
+    def _logged_step(self, step: int) -> tuple[dict[str, Any], pa.Table] | None:
+        """What was logged, if it is still there: a host that went on without this one lets go of it."""
+        place = self.store.log(self.number, step)
+        if not place.exists():
+            return None
+        try:
             header, tables = read_segment(place)
-            self._logged += place.stat().st_size
-            self._answer = self._apply(header, tables[ROWS], lay_down=ahead == step)
+        except StateError:
+            if place.exists():
+                raise
+            return None
+        self._logged += tables[ROWS].nbytes
+        return header, tables[ROWS]
 
     def _apply(self, header: dict[str, Any], rows: pa.Table, *, lay_down: bool) -> dict[str, Any]:
         began = time.perf_counter()
@@ -177,20 +215,24 @@ class Cell:
             views = self._views(engine, header["views"]) if lay_down else {}
         engine.settle()
         results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
+        wanted: dict[str, pa.Table] = {}
         if lay_down:
             wanted = {name: results[name] for name in header["sinks"] if name in results}
             if header["together"] and results:
                 wanted[TOGETHER] = self._put_together(results)
-            self._lay_down(step, wanted | views)
+            wanted |= views
+        laid = self._lay_down(step, wanted) if lay_down else None
         self.version = step
         return {
             "cell": self.number,
             "step": step,
             "clock": engine.clock if engine.queries else None,
             "out": {name: table.num_rows for name, table in results.items()},
+            "laid": laid,
+            "files": [] if laid is None else list(wanted),
             "state_bytes": engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
-            "carried": list(self.carried) if lay_down and self.carried else None,
+            "carried": list(self.carried) if lay_down else [],
             **counts,
         }
 
@@ -324,42 +366,42 @@ class Cell:
 
     # ------------------------------------------------------------------ what is laid down
 
-    def _lay_down(self, step: int, results: dict[str, pa.Table]) -> None:
-        """Results for the sinks: with the answer if they are small, otherwise as files."""
+    def _lay_down(self, step: int, results: dict[str, pa.Table]) -> str | None:
+        """Results for the sinks: with the answer if they are small, otherwise as files; the folder they are in."""
         small = sum(table.nbytes for table in results.values()) <= self._carries
         self.carried = results if small else {}
-        if not small:
-            self._write(step, results)
+        return None if small else self._write(step, results)
 
-    def _write(self, step: int, results: dict[str, pa.Table]) -> None:
-        folder = self.store.out(step, self.number)
-        if folder.exists():
-            shutil.rmtree(folder)
-        making = folder.with_name(f".{folder.name}.tmp")
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(parents=True)
+    def _write(self, step: int, results: dict[str, pa.Table]) -> str:
+        """In a folder of this attempt alone: nobody reads there before the answer names it, nobody else writes there."""
+        laid = f"{self.number}-{secrets.token_hex(6)}"
+        folder = self.store.out(step, laid)
+        if results:
+            folder.mkdir(parents=True)
         for name, table in results.items():
-            write_results(for_spark(table), making / f"{quote(name, safe='')}.parquet")
-        making.rename(folder)
-        sync_folder(folder.parent)
+            write_results(for_spark(table), folder / file_name(name))
+        return laid
 
     def _set_aside(
         self, stream: Stream, name: str, columns: tuple[Column, ...], engine: Engine, step: int
     ) -> None:
         place = self.store.late(name, step, self.number)
-        place.parent.mkdir(parents=True, exist_ok=True)
         arrays = [
             write_column(c, f.type, engine.strings) for c, f in zip(columns, stream.schema, strict=True)
         ]
         table = pa.Table.from_arrays(arrays, names=[f.name for f in stream.schema])
-        making = place.with_name(f".{place.name}.tmp")
-        pq.write_table(for_spark(table), making)
-        making.replace(place)
+        with whole(place) as file:
+            pq.write_table(for_spark(table), file)
 
 
 def view_name(query: str) -> str:
     """Under which a query's current answer is laid down, beside its changes."""
     return f"{query}/view"
+
+
+def file_name(what: str) -> str:
+    """Of a query's changes, of its answer, or of all changes together."""
+    return f"{quote(what, safe='')}.parquet"
 
 
 def write_results(table: pa.Table, place: Path) -> None:
@@ -389,6 +431,10 @@ def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
     keys = dict.fromkeys([places[fed.input.stream.time], *places])
     there = [f"c{slot}" for slot in keys if f"c{slot}" in rows.column_names]
     return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in there])
+
+
+def _bytes(found: snapshot.Snapshot) -> int:
+    return sum(array.nbytes for array in found.arrays.values())
 
 
 def _at(columns: tuple[Column, ...], rows: Any) -> tuple[Column, ...]:

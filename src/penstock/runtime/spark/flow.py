@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -32,13 +31,14 @@ from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
 from penstock.plan.catalog import Function
 from penstock.plan.roots import Root
+from penstock.runtime.spark import host
+from penstock.runtime.spark.cell import file_name
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
-from penstock.runtime.spark.host import unpacked
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.routes import Routes, laid_out
-from penstock.runtime.spark.store import Store, write_segment
+from penstock.runtime.spark.store import Store, uri, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -58,23 +58,35 @@ class Results:
 
     def __init__(self) -> None:
         self._tables: dict[str, list[pa.Table]] = {}
-        self._cells: list[int] = []
+        self._files: dict[str, list[str]] = {}
 
-    def heard(self, answers: list[dict[str, Any]], carried: list[bytes]) -> None:
-        self._tables = {}
-        for answer, content in zip(answers, carried, strict=False):
-            for name, table in unpacked(answer, content).items():
+    def heard(self, store: Store, answers: list[dict[str, Any]], carried: list[bytes]) -> None:
+        self._tables, self._files = {}, {}
+        for answer, content in zip(answers, carried, strict=True):
+            for name, table in host.unpacked(answer, content).items():
                 self._tables.setdefault(name, []).append(table)
-        self._cells = [int(a["cell"]) for a in answers if "cell" in a and a["carried"] is None]
+            for name in answer["files"]:
+                place = store.out(int(answer["step"]), answer["laid"]) / file_name(name)
+                self._files.setdefault(name, []).append(uri(place))
 
     def carried(self, name: str) -> pa.Table | None:
         """What came with answers."""
         return pa.concat_tables(self._tables[name]) if name in self._tables else None
 
-    def files(self, store: Store, step: int, name: str) -> list[str]:
-        """Where the rest lies."""
-        places = [store.out(step, cell) / f"{quote(name, safe='')}.parquet" for cell in self._cells]
-        return [str(place) for place in places if place.exists()]
+    def files(self, name: str) -> list[str]:
+        """Where the rest lies, as the answers say; a file that is not there is an error, not nothing."""
+        return self._files.get(name, [])
+
+
+def _everywhere(checkpoint: str | os.PathLike[str]) -> Path:
+    """The checkpoint directory by the name under which every machine finds it."""
+    path = re.sub(r"^file:/+", "/", str(checkpoint))
+    if re.match(r"[A-Za-z][\w+.-]+:/", path):
+        raise StateError(
+            f"{checkpoint} is not a directory that processes can open",
+            hint="name one on a file system that is mounted at the same path on every machine",
+        )
+    return Path(path).absolute()
 
 
 class Flow:
@@ -82,7 +94,7 @@ class Flow:
 
     def __init__(self, spark: SparkSession, checkpoint: str, cells: int | None) -> None:
         self.spark = spark
-        self.store = Store(checkpoint)
+        self.store = Store(_everywhere(checkpoint))
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
@@ -95,7 +107,8 @@ class Flow:
         self.results = Results()
         """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
-        self._folder = _hosts()
+        self._name = _new_name()
+        """By which this run's hosts are known."""
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
@@ -108,6 +121,9 @@ class Flow:
         steps = self.store.numbers("steps")
         self.step = steps[-1] if steps else 0
         """The last step decided."""
+        decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
+        self.batch: int = next((b for b in decided if b is not None), -1)
+        """The last of Spark's batches for which a step was decided."""
         done = self.store.at("done", self.step)
         self.done = done[0] if done else 0
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
@@ -178,8 +194,10 @@ class Flow:
     # ------------------------------------------------------------------ steps
 
     def take(self, frame: DataFrame, batch: int) -> None:
-        """Spark's micro-batch `batch`."""
+        """Spark's micro-batch `batch`; nothing if a later step says that it is done, which Spark may have had no time to note."""
         with self.lock:
+            if batch <= self.batch and not self._asked_before(batch):
+                return
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
             self._run(self._decide(batch, None), frame)
@@ -240,6 +258,7 @@ class Flow:
         self.store.put("steps", step, header)
         self._updates.clear()
         self.step = step
+        self.batch = self.batch if batch is None else batch
         return header
 
     def _asked_before(self, batch: int | None) -> bool:
@@ -255,7 +274,7 @@ class Flow:
             self.store = self.store.next_deal()
             self.store.enter(self.wanted)
         self.close()
-        self.cells, self._folder, self._planned = self.wanted, _hosts(), None
+        self.cells, self._name, self._planned = self.wanted, _new_name(), None
 
     def _since(self, name: str) -> int | None:
         """When a query begins: at the first instant of which no row has been dealt out without it."""
@@ -273,10 +292,10 @@ class Flow:
         for answer in answers:
             if "error" in answer:
                 raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+        self.results.heard(self.store, answers, [row[1] for row in heard])
         if watched:
             # Spark has counted the rows before it left some out.
             answers = [{**answer, "rows": 0} for answer in answers] + [_seen(watch)]
-        self.results.heard(answers, [row[1] for row in heard])
         counted = self._note(header, answers)
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
@@ -287,6 +306,11 @@ class Flow:
         for name in header["views"]:
             for sink in self.views.get(name, []):
                 sink(step, counted)
+        if step > self.done:
+            # Only now: what a sink has not had is asked for again.
+            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
+            self.store.put("done", step, content)
+            self.done = step
         self._tell(header, answers, done - began, time.perf_counter() - done)
         self.store.forget_results(step)
         if step % TIDY == 0:
@@ -306,7 +330,10 @@ class Flow:
                 frame = routes.observed(frame, watch) if watched else frame
                 frame = routes.thinned(frame, header["watermarks"])
             spread = routes.spread(frame)
-        folder, root, cells = str(self._folder), str(self.store.root), self.cells
+        name, root, cells = self._name, str(self.store.root), self.cells
+        mark = host.mark_of(self.store.root, name)
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
         code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -316,7 +343,7 @@ class Flow:
 
             context = TaskContext.get()
             assert context is not None
-            answer, carried = host.deliver(folder, root, context.partitionId(), cells, header, batches, code)
+            answer, carried = host.deliver(name, root, context.partitionId(), cells, header, batches, code)
             columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
 
@@ -330,7 +357,6 @@ class Flow:
 
     def _note(self, header: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, int]:
         """Raise the watermarks by what the cells saw; how many changes each query made."""
-        step = int(header["step"])
         for answer in answers:
             for name, newest in answer["newest"].items():
                 self.newest[name] = max(self.newest.get(name, newest), newest)
@@ -353,10 +379,6 @@ class Flow:
             )
             self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
             self.behind |= bool(header["views"]) and shown < self.clock
-        if step > self.done:
-            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put("done", step, content)
-            self.done = step
         counted: dict[str, int] = {}
         for answer in answers:
             for name, rows in answer["out"].items():
@@ -402,6 +424,8 @@ class Flow:
         """One Spark query over all streams."""
         self.declared.must_follow(self._before)
         self.failed = None
+        for mark in (self.store.root / "hosts").glob("*"):
+            mark.unlink(missing_ok=True)  # a run that was killed left it
         self.recover()
         layout = self.plan().layout
         parts = [
@@ -412,7 +436,7 @@ class Flow:
         for part in parts[1:]:
             whole = whole.unionAll(part)
         writer = whole.writeStream.foreachBatch(self._taken)
-        writer = writer.option("checkpointLocation", str(self.store.root / "spark"))
+        writer = writer.option("checkpointLocation", uri(self.store.root / "spark"))
         query = (writer.trigger(**trigger) if trigger else writer).start()
         ends = bool(trigger.get("availableNow") or trigger.get("once"))
         return Handle(self, query, ends=ends, flush=flush)
@@ -425,8 +449,9 @@ class Flow:
             raise
 
     def close(self) -> None:
-        """Let the hosts of this machine go."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Let the hosts go, on all machines."""
+        host.mark_of(self.store.root, self._name).unlink(missing_ok=True)
+        shutil.rmtree(host.folder_of(self._name), ignore_errors=True)
 
 
 def _seen(watch: Observation) -> dict[str, Any]:
@@ -437,6 +462,5 @@ def _seen(watch: Observation) -> dict[str, Any]:
     return {"clock": None, "out": {}, "late": {}, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 
 
-def _hosts() -> Path:
-    """A new folder in which tasks and hosts find each other; on every machine the same."""
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+def _new_name() -> str:
+    return uuid.uuid4().hex[:12]

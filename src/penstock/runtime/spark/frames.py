@@ -19,6 +19,7 @@ from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import for_spark
+from penstock.runtime.spark.store import uri
 
 OBSERVED = "penstock:"
 """Begins the names of what Spark counts for us."""
@@ -67,7 +68,7 @@ def source(spark: SparkSession, stream: Stream, pushed: Path) -> DataFrame:
     """The frame of a declared stream: what USING names, or the folder that `push` fills."""
     if stream.format is None:
         pushed.mkdir(parents=True, exist_ok=True)
-        return spark.readStream.schema(ddl(stream.schema)).parquet(str(pushed))
+        return spark.readStream.schema(ddl(stream.schema)).parquet(uri(pushed))
     reader = spark.readStream.format(stream.format).options(**dict(stream.options))
     if stream.format.lower() == "kafka":
         return kafka.rows(reader.load(), ddl(stream.schema), _quoted(_time(stream)), dict(stream.options))
@@ -126,4 +127,4 @@ def late(spark: SparkSession, stream: Stream, folder: Path) -> DataFrame:
     """Rows that came too late."""
     if not folder.is_dir():
         return spark.createDataFrame([], ddl(stream.schema))
-    return spark.read.schema(ddl(stream.schema)).parquet(str(folder))
+    return spark.read.schema(ddl(stream.schema)).parquet(uri(folder))

@@ -4,8 +4,9 @@ Spark's Python workers come and go, and the next batch of a partition may meet a
 its own, one per machine, started by the first task that wants it: its state stays in memory as it is, with all that was
 compiled for its queries. A task sends the step and its rows over a Unix socket in a folder only this user can enter.
 
-A host that dies loses nothing: the next one rebuilds the cell from the checkpoint. It leaves by itself when Spark's process or
-the folder is gone. Only one host for a cell runs on a machine: it holds a lock on a file beside its socket for as long as it lives.
+A host that dies loses nothing: the next one rebuilds the cell from the checkpoint. It leaves by itself when the process of Spark's
+that it was started for is gone, or when the driver has taken back its mark in the checkpoint. Only one host for a cell runs on a
+machine: it holds a lock on a file beside its socket for as long as it lives.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable
@@ -38,8 +40,18 @@ CARRIED = 4 << 20
 # ---------------------------------------------------------------------- the task's side
 
 
+def folder_of(flow: str) -> Path:
+    """Where the hosts of a flow are found on this machine."""
+    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / flow
+
+
+def mark_of(root: Path, flow: str) -> Path:
+    """What every machine sees for as long as the flow wants its hosts."""
+    return root / "hosts" / flow
+
+
 def deliver(
-    folder: str,
+    flow: str,
     root: str,
     cell: int,
     cells: int,
@@ -56,7 +68,7 @@ def deliver(
     table = table.select([n for n in table.column_names if table.column(n).null_count < table.num_rows])
     for attempt in (1, 2, 3):
         try:
-            with contextlib.closing(_reach(Path(folder), root, cell, cells)) as link, _wire(link) as wire:
+            with contextlib.closing(_reach(flow, root, cell, cells)) as link, _wire(link) as wire:
                 _send(wire, {"header": header, "code": len(code)})
                 wire.write(code)
                 with pa.ipc.new_stream(wire, table.schema) as writer:
@@ -72,9 +84,9 @@ def deliver(
     return answer, carried
 
 
-def _reach(folder: Path, root: str, cell: int, cells: int) -> socket.socket:
+def _reach(flow: str, root: str, cell: int, cells: int) -> socket.socket:
     """A connection to the host."""
-    place = folder / f"{cell}.sock"
+    place = folder_of(flow) / f"{cell}.sock"
     until = time.monotonic() + PATIENCE
     started: subprocess.Popen[bytes] | None = None
     while True:
@@ -90,15 +102,17 @@ def _reach(folder: Path, root: str, cell: int, cells: int) -> socket.socket:
                     hint=f"see {place.with_suffix('.log')}",
                 ) from error
         if started is None or started.poll() is not None:
-            started = _start(folder, root, cell, cells)
+            started = _start(flow, root, cell, cells)
         time.sleep(0.02)
 
 
-def _start(folder: Path, root: str, cell: int, cells: int) -> subprocess.Popen[bytes]:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _start(flow: str, root: str, cell: int, cells: int) -> subprocess.Popen[bytes]:
+    folder = folder_of(flow)
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / f"{cell}.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603 - this interpreter, this package
-            [sys.executable, "-m", "penstock.runtime.spark.host", str(folder), root, str(cell), str(cells), str(_keeper())],
+            [sys.executable, "-m", "penstock.runtime.spark.host", flow, root, str(cell), str(cells), str(_keeper())],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 
@@ -115,11 +129,12 @@ def _keeper() -> int:
 # ---------------------------------------------------------------------- the host's side
 
 
-def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None:
-    """Answer steps until the keeper, or the folder, is gone."""
+def serve(flow: str, root: str, number: int, cells: int, keeper: int) -> None:
+    """Answer steps until the keeper, or the driver's mark, is gone."""
     from penstock.runtime.spark.cell import Cell
     from penstock.runtime.spark.store import Store
 
+    folder, mark = folder_of(flow), mark_of(Path(root), flow)
     lock = (folder / f"{number}.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +150,7 @@ def serve(folder: Path, root: str, number: int, cells: int, keeper: int) -> None
     making.rename(place)
     cell: Cell | None = None
     known = b""
-    while _lives(keeper) and place.exists():
+    while _lives(keeper) and place.exists() and mark.exists():
         if not select.select([door], [], [], 1.0)[0]:
             continue
         link, _ = door.accept()
@@ -179,10 +194,13 @@ def _functions(code: bytes) -> Any:
 
 
 def _lives(process: int) -> bool:
+    """Whether a process runs; one that has ended may be listed until somebody asks for its status."""
     try:
         os.kill(process, 0)
     except OSError:
         return False
+    with contextlib.suppress(OSError, IndexError), Path(f"/proc/{process}/stat").open() as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     return True
 
 
@@ -232,4 +250,4 @@ def _receive(wire: IO[bytes]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
-    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

@@ -29,29 +29,29 @@ FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 """Formats whose files can be laid side by side."""
 
 
-def changed(flow: Flow, query: str, step: int) -> DataFrame:
-    """A query's changes in one step, with the columns of `changes()`."""
-    return _frame(flow, query, step, spark_schema(flow.root(query), flow.time_type))
+def changed(flow: Flow, query: str) -> DataFrame:
+    """A query's changes in the step that is being told, with the columns of `changes()`."""
+    return _frame(flow, query, spark_schema(flow.root(query), flow.time_type))
 
 
-def current(flow: Flow, query: str, step: int) -> DataFrame:
-    """A query's answer as of the watermarks of a step, with the query's columns."""
+def current(flow: Flow, query: str) -> DataFrame:
+    """A query's answer as of the watermarks of that step, with the query's columns."""
     root = flow.root(query)
     schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
-    return _frame(flow, view_name(query), step, schema)
+    return _frame(flow, view_name(query), schema)
 
 
-def together(flow: Flow, step: int) -> DataFrame:
-    """All queries' changes in one step, `__query` first; a column that a query does not have is NULL."""
+def together(flow: Flow) -> DataFrame:
+    """All queries' changes in that step, `__query` first; a column that a query does not have is NULL."""
     time = str(flow.time_type)
     columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
     columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
-    return _frame(flow, TOGETHER, step, ", ".join(_column(name, kind) for name, kind in columns))
+    return _frame(flow, TOGETHER, ", ".join(_column(name, kind) for name, kind in columns))
 
 
-def _frame(flow: Flow, name: str, step: int, schema: str) -> DataFrame:
-    """A step's results of one name, from where they are."""
-    carried, paths = flow.results.carried(name), flow.results.files(flow.store, step, name)
+def _frame(flow: Flow, name: str, schema: str) -> DataFrame:
+    """The results of one name of the step that is being told, from where they are."""
+    carried, paths = flow.results.carried(name), flow.results.files(name)
     parts = []
     if carried is not None or not paths:
         kind = _schema(schema)

@@ -1,25 +1,31 @@
 """The checkpoint directory: what a flow must find again after a crash.
 
     flow.json                    format version, number of cells, how often rows were dealt out anew
+    hosts/<run>                  there while a driver wants the hosts of its run
     declared/<step>.json         streams, tables and queries from that step on
     steps/<step>.json            what the driver decided: Spark's batch, watermarks, end of input
     done/<step>.json             what it knew afterwards: watermarks, newest times, the clock
     tables/<step>-<n>.arrow      updates of tables
     cells/<deal>/<cell>/log/<step>.arrow      the rows a cell accepted
     cells/<deal>/<cell>/state/<step>.state    a cell's state after the step
-    out/<step>/<cell>/...        changes laid down for the sinks
+    out/<step>/<cell>-<any>/...  changes laid down for the sinks; a cell's answer says in which of them
     late/<stream>/<step>-<cell>.parquet
 
 A file is there whole or not at all: written under a temporary name, flushed, renamed. What is read back is checked
 against the checksum it carries; a file that does not fit is a `StateError` that names it.
+
+Two hosts of a cell may write at once, on machines that know nothing of each other. So no temporary name is made twice; a step
+is logged once, by whoever comes first; nobody lays changes down where another does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
+import secrets
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -58,8 +64,8 @@ class Store:
     def _cell(self, cell: int, kind: str) -> str:
         return f"cells/{self.deal}/{cell}/{kind}"
 
-    def out(self, step: int, cell: int) -> Path:
-        return self.root / "out" / f"{step:012d}" / str(cell)
+    def out(self, step: int, laid: str) -> Path:
+        return self.root / "out" / f"{step:012d}" / laid
 
     def late(self, stream: str, step: int, cell: int) -> Path:
         return self.root / "late" / stream / f"{step:012d}-{cell}.parquet"
@@ -98,6 +104,11 @@ class Store:
         place = self.root / "done" / f"{step:012d}.json"
         return max(read_json(place)["newest"].values(), default=-LATEST) if place.exists() else None
 
+    def is_over(self, step: int) -> bool:
+        """Whether every cell has answered a step: whoever logs it only now comes too late."""
+        name = f"{step:012d}.json"
+        return (self.root / "done" / name).exists() or not (self.root / "steps" / name).exists()
+
     def open(self, cells: int) -> dict[str, Any]:
         """The flow's description, made now if this is its first start."""
         if not self._flow.exists():
@@ -134,12 +145,12 @@ class Store:
 
     def forget_cell(self, cell: int, log_before: int, state_before: int) -> None:
         """Log segments and states that nobody needs any more."""
-        for step in self.logs(cell):
-            if step < log_before:
-                self.log(cell, step).unlink(missing_ok=True)
-        for step in self.states(cell):
-            if step < state_before:
-                self.state(cell, step).unlink(missing_ok=True)
+        for kind, before in (("log", log_before), ("state", state_before)):
+            folder = self.root / self._cell(cell, kind)
+            for place in folder.iterdir():
+                found = re.match(r"\.?(\d{12})\.", place.name)  # with a dot: what a host that died was making
+                if found and int(found[1]) < before:
+                    place.unlink(missing_ok=True)
 
     def forget_steps(self, cells: int) -> None:
         """What was decided before all that any cell still has; of declarations the ones in force then stay."""
@@ -150,24 +161,46 @@ class Store:
                 (self.root / kind / f"{step:012d}.json").unlink(missing_ok=True)
 
 
+def uri(place: Path) -> str:
+    """A place as Spark takes it: on the file system that is mounted, whatever Spark's default is."""
+    return f"file://{place}"
+
+
 # ---------------------------------------------------------------------- whole files
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[Any]:
-    """A binary file that appears under its name only once it is complete and on disk."""
+def whole(path: Path, *, once: bool = False) -> Iterator[Any]:
+    """A binary file that appears under its name only once it is complete and on disk.
+
+    `once`: one that is there by then stays, and FileExistsError is raised.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        if once:
+            _put_once(temporary, path)
+        else:
+            temporary.replace(path)
         sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _put_once(made: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(made)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        made.replace(path)  # no links on this file system: of two that hold the same rows the later stays
+    else:
+        made.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -202,7 +235,9 @@ def read_json(path: Path) -> dict[str, Any]:
 # ---------------------------------------------------------------------- log segments
 
 
-def write_segment(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> int:
+def write_segment(
+    path: Path, header: dict[str, Any], tables: dict[str, pa.Table], *, once: bool = False
+) -> int:
     """Tables by name, with a header, as one checksummed file; returns its size."""
     parts = []
     for name, table in tables.items():
@@ -213,7 +248,7 @@ def write_segment(path: Path, header: dict[str, Any], tables: dict[str, pa.Table
         parts.append((name, body, zlib.crc32(body)))
     described = {**header, "tables": [[name, body.size, check] for name, body, check in parts]}
     head = json.dumps(described, separators=(",", ":")).encode()
-    with whole(path) as file:
+    with whole(path, once=once) as file:
         file.write(_MARK + f"{len(head):08x} {zlib.crc32(head):08x}\n".encode() + head)
         for _, body, _ in parts:
             file.write(body)

@@ -117,7 +117,7 @@ def _table(owners: dict[int, str]) -> pa.Table:
     )
 
 
-def demo() -> int:
+def demo(master: str | None = None, checkpoint: str | None = None) -> int:
     """Run the story; 1 if an answer is not what plain Python says."""
     from penstock.runtime.spark.local import local_spark
 
@@ -127,11 +127,13 @@ def demo() -> int:
     spark = None
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as folder,
+            tempfile.TemporaryDirectory(
+                prefix="penstock-demo-", dir=checkpoint, ignore_cleanup_errors=True
+            ) as folder,
             Live(Group(bar), console=console, refresh_per_second=8) as live,
         ):
             bar.update(task, description="starting Spark")
-            spark = local_spark(name="penstock demo")
+            spark = local_spark(master, "penstock demo")
             story, traffic = Demo(spark, folder), Traffic(seed=11)
             for first in range(0, MINUTES, TOGETHER):
                 event = story.minutes(first, traffic)
