@@ -121,9 +121,12 @@ def _keeper() -> int:
     """The process whose end is the host's: Spark's own, two above a Python worker."""
     try:
         with Path(f"/proc/{os.getppid()}/stat").open() as stat:
-            return int(stat.read().rsplit(")", 1)[1].split()[1])
+            found = int(stat.read().rsplit(")", 1)[1].split()[1])
     except (OSError, ValueError, IndexError):
-        return os.getppid()
+        found = os.getppid()
+    if found <= 1:
+        raise StateError("this Python worker has lost its Spark")  # what it starts would never be told to end
+    return found
 
 
 # ---------------------------------------------------------------------- the host's side

@@ -57,7 +57,8 @@ def _frame(flow: Flow, name: str, schema: str) -> DataFrame:
         kind = _schema(schema)
         if carried is None:
             carried = to_arrow_schema(kind).empty_table()
-        parts.append(flow.spark.createDataFrame(for_spark(carried, intervals=True), kind))
+        # In one partition: what a cell says of a row stays in its order.
+        parts.append(flow.spark.createDataFrame(for_spark(carried, intervals=True), kind).coalesce(1))
     if paths:
         parts.append(flow.spark.read.schema(schema).parquet(*paths))
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])

@@ -19,9 +19,10 @@ def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
     """Run and report; 1 if the claim does not hold."""
     progress = Console(stderr=True)
     with progress.status(name) as status:
+        tell = status.update if progress.is_terminal else progress.print
         if name in ON_SPARK:
             module = importlib.import_module(f"penstock.surfaces.benches.spark.{ON_SPARK[name]}")
-            result = module.bench(quick=quick, tell=status.update)
+            result = module.bench(quick=quick, tell=tell)
         else:
             from penstock.surfaces.benches.report import bench as measure
 
@@ -30,7 +31,7 @@ def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
                     "DataFusion is not installed (pip install 'penstock\\[bench]'): not compared with"
                 )
                 datafusion = False
-            result = measure(name, quick=quick, datafusion=datafusion, tell=status.update)
+            result = measure(name, quick=quick, datafusion=datafusion, tell=tell)
     _show(result)
     if as_json:
         typer.echo(json.dumps(result))
