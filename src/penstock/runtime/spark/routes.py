@@ -83,12 +83,15 @@ class Routes:
             goals.setdefault(fed.stream, []).extend((number, cell) for cell in cells)
         self._first: list[Column | str]
         self._second: list[Column | str] | None = None
+        self._cell = F.col(CELL)
         if all(len(targets) == 1 for targets in goals.values()):
+            # The stream tells the input: it is named after the exchange, and the cell need not travel.
             own, cell = F.lit(None).cast("int"), F.lit(None).cast("int")
             for stream, [(number, where)] in goals.items():
                 own = F.when(self._own[stream], F.lit(number)).otherwise(own)
                 cell = F.when(self._own[stream], where).otherwise(cell)
-            self._first = [own.alias(INPUT), cell.alias(CELL), *slots]
+            self._first = [own.alias(INPUT), *slots]
+            self._cell = cell
         else:
             every = F.lit(None).cast("array<struct<i:int,c:int>>")
             for stream, targets in goals.items():
@@ -96,13 +99,17 @@ class Routes:
                 every = F.when(self._own[stream], both).otherwise(every)
             self._first = [F.explode(every).alias("goal"), *slots]
             self._second = [F.col("goal.i").alias(INPUT), F.col("goal.c").alias(CELL), *slots]
-        self._there = F.col(INPUT).isNotNull()
-        self._cell = F.col(CELL)
+        numbers = [list(self._plan.layout.places).index(stream) for stream in goals]
+        self._there = F.col(STREAM).isin(numbers) if len(numbers) < len(self._own) else None
 
     def spread(self, frame: DataFrame) -> DataFrame:
         """Rows with the input they are for, each in the partition of its cell, copied where a routing says so."""
-        tagged = frame.select(*self._first)
-        tagged = tagged.where(self._there) if self._second is None else tagged.select(*self._second)
+        if self._there is not None:
+            frame = frame.where(self._there)
+        if self._second is None:
+            placed = frame.coalesce(1) if self._cells == 1 else frame.repartitionById(self._cells, self._cell)
+            return placed.select(*self._first)
+        tagged = frame.select(*self._first).select(*self._second)
         if self._cells == 1:
             return tagged.drop(CELL).coalesce(1)
         return tagged.repartitionById(self._cells, self._cell).drop(CELL)
