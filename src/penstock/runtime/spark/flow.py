@@ -29,14 +29,14 @@ from pyspark.sql import functions as F
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
-from penstock.plan.catalog import Function
+from penstock.plan.catalog import Function, Table
 from penstock.plan.roots import Root
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.routes import laid_out, observed, routed, thinned
-from penstock.runtime.spark.store import Store, write_segment
+from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -143,6 +143,19 @@ class Flow:
             self._updates.append(
                 ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
             )
+
+    def updates(self, table: Table) -> list[dict[str, pa.Table]] | None:
+        """All that a table has been told, its first content first; None if the checkpoint does not know it."""
+        key = table.name.lower()
+        known = self._before.tables.get(key)
+        if known is None or known.schema != table.schema:
+            return None
+        found: list[dict[str, pa.Table]] = []
+        for place in sorted((self.store.root / "tables").glob("*.arrow"), key=_told_in):
+            header, tables = read_segment(place) if _told_in(place)[0] <= self.step else ({}, {})
+            if header.get("table") == key:
+                found = [tables] if header["first"] else [*found, tables]
+        return found
 
     # ------------------------------------------------------------------ steps
 
@@ -366,6 +379,9 @@ class Flow:
         """One Spark query over all streams."""
         self.declared.must_follow(self._before)
         self.failed = None
+        for place in (self.store.root / "tables").glob("*.arrow"):
+            if _told_in(place)[0] > self.step:
+                place.unlink()  # the step was not decided any more
         self.recover()
         layout = self.plan().layout
         parts = [
@@ -404,3 +420,9 @@ def _seen(watch: Observation) -> dict[str, Any]:
 def _hosts() -> Path:
     """A new folder in which tasks and hosts find each other; on every machine the same."""
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+
+
+def _told_in(update: Path) -> tuple[int, int]:
+    """The step with which a table was updated, and which of its updates it is."""
+    step, number = update.stem.split("-")
+    return int(step), int(number)
