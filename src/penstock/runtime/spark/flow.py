@@ -82,6 +82,8 @@ class Flow:
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
         self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
         self.clock: int | None = done[1]["clock"] if done else None
+        self.ahead: int = done[1].get("ahead", EARLIEST) if done else EARLIEST
+        """No cell has passed this instant."""
         self.matched: dict[str, int] = {}
         self.failed: BaseException | None = None
         self.behind = False
@@ -131,7 +133,8 @@ class Flow:
     def update_table(
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
     ) -> None:
-        """Takes effect with the next step; a table that the checkpoint knows keeps the content it has there."""
+        """Takes effect with the next step, in every cell from the same instant on, which is `at` unless some cell is
+        beyond it by then; a table that the checkpoint knows keeps the content it has there."""
         with self.lock:
             if first and table in self._before.tables:
                 return
@@ -200,19 +203,19 @@ class Flow:
         if known is None or known[1] != told:
             self.store.put("declared", step, told)
             known = (step, told)
+        watermarks = {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams}
         updates = []
-        # Cells may stand at different instants, none of them beyond the clock.
-        now = self.first_instant if self.clock is None else self.clock + 1
         for number, (header, tables) in enumerate(self._updates):
             name = f"{step:012d}-{number}.arrow"
-            at = now if header["at"] is None else header["at"]
+            begins = max(self.ahead, _ahead(self.plan(), self.cells, watermarks))
+            at = begins if header["at"] is None else max(header["at"], begins)
             write_segment(self.store.root / "tables" / name, {**header, "at": at}, tables)
             updates.append(name)
         header = {
             "step": step,
             "batch": batch,
             "declared": known[0],
-            "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
+            "watermarks": watermarks,
             "updates": updates,
             "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
@@ -320,7 +323,8 @@ class Flow:
         for name, end in (header["flush"] or {}).items():
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
-        read = {i.stream for i in self._plan_of(header).inputs}
+        plan = self._plan_of(header)
+        read = {i.stream for i in plan.inputs}
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
@@ -331,8 +335,10 @@ class Flow:
             )
             self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
             self.behind |= bool(header["views"]) and shown < self.clock
+        self.ahead = max(self.ahead, _ahead(plan, self.cells, watermarks))
         if step > self.done:
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
+            content["ahead"] = self.ahead
             self.store.put("done", step, content)
             self.done = step
         counted: dict[str, int] = {}
@@ -420,6 +426,12 @@ def _seen(watch: Observation) -> dict[str, Any]:
 def _hosts() -> Path:
     """A new folder in which tasks and hosts find each other; on every machine the same."""
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / uuid.uuid4().hex[:12]
+
+
+def _ahead(plan: Flowing, cells: int, watermarks: dict[str, int]) -> int:
+    """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
+    read = [plan.read(cell) for cell in range(cells)]
+    return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
 
 
 def _told_in(update: Path) -> tuple[int, int]:
