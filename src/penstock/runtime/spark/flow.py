@@ -385,6 +385,9 @@ class Flow:
         """One Spark query over all streams."""
         self.declared.must_follow(self._before)
         self.failed = None
+        # Spark knows its sources by their order alone.
+        known = [name for name in self._before.streams if name in self.declared.streams]
+        self.declared.streams = {n: self.declared.streams[n] for n in (*known, *self.declared.streams)}
         for place in (self.store.root / "tables").glob("*.arrow"):
             if _told_in(place)[0] > self.step:
                 place.unlink()  # the step was not decided any more
