@@ -62,8 +62,8 @@ class SparkQuery(Query):
         flow, name, view = self._session.flow, self.name, _is_view(mode)
         frame = sinks.current if view else sinks.changed
         takers = flow.views if view else flow.sinks
-        if view and name not in flow.declared.kept:
-            flow.declared.kept.append(name)
+        if view:
+            flow.keep(name)
         takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name, step), step))
         return self
 

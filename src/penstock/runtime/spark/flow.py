@@ -120,6 +120,19 @@ class Flow:
     def time_type(self) -> Type:
         return next(s.time_type for s in self.declared.streams.values())
 
+    def keep(self, query: str) -> None:
+        """Somebody wants the current answer: cells keep it from the query's first step on, or not at all."""
+        with self.lock:
+            if query in self.declared.kept:
+                return
+            begun = query in self.declared.since or query in self._before.queries
+            if begun and query not in self._before.kept:
+                raise StateError(
+                    f"query {query} has begun without a view: its answer is not kept",
+                    hint="register it under another name, with a view from the start",
+                )
+            self.declared.kept.append(query)
+
     def forget(self, query: str) -> None:
         """The query is gone; another of its name begins anew."""
         with self.lock:
