@@ -58,6 +58,7 @@ def thinned(frame: DataFrame, plan: Flowing, watermarks: Mapping[str, int]) -> t
     Columns that no query of a stream reads are NULL. Late rows are there as they came.
     """
     read = by_stream(plan)
+    counted = {fed.stream for fed in plan.inputs if fed.counted}  # in the order of their whole content
     keeps, missing = F.lit(False), False
     used: dict[int, set[int]] = {}
     late: dict[int, Column] = {}
@@ -67,7 +68,7 @@ def thinned(frame: DataFrame, plan: Flowing, watermarks: Mapping[str, int]) -> t
         own = F.col(STREAM) == number
         time = plan.catalog.streams[name].time
         late[number] = own & (F.col(f"c{places[time]}") < watermarks[name])
-        used[number] = used_slots(read[name], places)
+        used[number] = set(places) if name in counted else used_slots(read[name], places)
         rows = wanted(read[name], places)
         missing |= rows is not None
         keeps = keeps | (own if rows is None else own & (late[number] | rows))
