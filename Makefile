@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 # Two workers: the machines this must be comfortable on have two cores.
 JOBS ?= 2
 
-.PHONY: demo test check soak chaos format clean
+.PHONY: demo test check soak soak-spark chaos format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -29,6 +29,12 @@ COMPARISONS ?= 1000000
 soak: $(DEV)
 	$(WARM)
 	$(BIN)/python -m tests.oracle.soak --comparisons $(COMPARISONS) --jobs $(JOBS) $(ARGS)
+
+# A flow on Spark under a steady load: memory, state, disk and latency stay as they are; MINUTES says how long.
+MINUTES ?= 30
+soak-spark: $(DEV)
+	$(WARM)
+	$(BIN)/python -m tests.spark.soak --minutes $(MINUTES) $(ARGS)
 
 # Kill hosts, Python workers, and Spark with its driver, again and again; KILLS says how often.
 KILLS ?= 500

@@ -145,21 +145,23 @@ Relation = Select | SetOp
 Query = Relation | ToStream
 
 
-def sql(query: Query) -> str:
-    """The query in our SQL."""
+def sql(query: Query, names: str = "c") -> str:
+    """The query in our SQL; its columns are called `c0`, `c1`, … or whatever `names` begins with."""
     default = next((s.window.length for s in streams(query) if s.window.kind == "default"), None)
-    return _text(query) if default is None else f"{_text(query)} WINDOW {length(default)}"
+    text = _text(query, names)
+    return text if default is None else f"{text} WINDOW {length(default)}"
 
 
-def _text(query: Query) -> str:
+def _text(query: Query, names: str = "c") -> str:
     if isinstance(query, ToStream):
-        return f"{query.kind.upper()}({_text(query.query)})"
+        return f"{query.kind.upper()}({_text(query.query, names)})"
     if isinstance(query, SetOp):
         left, right = (
-            f"({_text(q)})" if isinstance(q, SetOp) else _text(q) for q in (query.left, query.right)
+            f"({_text(q, names)})" if isinstance(q, SetOp) else _text(q, names)
+            for q in (query.left, query.right)
         )
         return f"{left} {query.op.upper()}{' ALL' if query.all else ''} {right}"
-    items = "*" if query.star else ", ".join(f"{ours(e)} AS c{i}" for i, e in enumerate(query.items))
+    items = "*" if query.star else ", ".join(f"{ours(e)} AS {names}{i}" for i, e in enumerate(query.items))
     text = f"SELECT {'DISTINCT ' if query.distinct else ''}{items} FROM {_from(query)}"
     where = [ours(c) for c in query.where]
     if query.anti and query.anti.style == "not exists":

@@ -64,3 +64,22 @@ def test_rows_and_columns_left_out(
     ]
     assert sum(t.num_rows for t in logged) < 0.6 * 2 * len(rows), "two inputs, and most rows did not travel"
     assert any("c2" in t.column_names and "c3" not in t.column_names for t in logged), "nor does s"
+
+
+def test_rows_are_counted_in_the_order_of_their_whole_content(spark: SparkSession, tmp_path: Path) -> None:
+    """Which of two rows at one time is the last one cannot hang on what other queries read."""
+    rows = [{"ts": 5, "x": 1, "y": 9, "s": "p"}, {"ts": 5, "x": 2, "y": 3, "s": "p"}, {"ts": 20, "x": 0, "y": 0, "s": "p"}]  # fmt: skip
+    said = []
+    for others in ([], ["SELECT x FROM a [RANGE 1]"]):
+        session = penstock.connect(spark, checkpoint=str(tmp_path / str(len(others))), cells=2)
+        session.execute(A)
+        kept = Kept()
+        session.query("SELECT y FROM a [ROWS 1]", name="last").foreach_batch(kept)
+        for text in others:
+            session.query(text)
+        session.push("a", rows)
+        handle = session.start(trigger={"availableNow": True})
+        handle.awaitTermination()
+        handle.stop()
+        said.append(kept.rows(["__op", "__ts", "y"]))
+    assert said[0] == said[1] == [("+", 20, 0), ("+", 5, 3), ("-", 20, 3)]

@@ -85,3 +85,33 @@ def test_the_lines_of_the_readme_run(spark: SparkSession, tmp_path: Path) -> Non
     spark.sql("DROP TABLE IF EXISTS sold")
     exec(code, {"spark": spark, "penstock": penstock})
     assert [tuple(r) for r in spark.table("sold").collect()] == [("cup", 3)]
+
+
+def test_a_view_begins_with_its_query(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody kept the answer of a query that ran without one: it is not to be had from the middle on."""
+    shown: dict[int, list[Any]] = {}
+
+    def started() -> Any:
+        session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        return session
+
+    def viewed(session: Any, name: str) -> None:
+        query = session.query("SELECT DISTINCT x FROM a [RANGE 100]", name=name)
+        query.foreach_batch(lambda frame, step: shown.update({step: frame.collect()}), mode="view")
+
+    session = started()
+    plain = session.query("SELECT DISTINCT x FROM a [RANGE 100]", name="plain")
+    viewed(session, "kept")
+    session.push("a", [{"ts": 1, "x": 7}])
+    ended(session)
+    with pytest.raises(penstock.StateError, match="query plain has begun without a view"):
+        plain.foreach_batch(lambda *_: None, mode="view")
+    session = started()
+    with pytest.raises(penstock.StateError, match="query plain has begun without a view"):
+        viewed(session, "plain")
+    session = started()
+    viewed(session, "kept")
+    session.push("a", [{"ts": 2, "x": 8}])
+    ended(session)
+    assert sorted(row["x"] for row in shown[max(shown)]) == [7, 8]

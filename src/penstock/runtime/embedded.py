@@ -68,6 +68,8 @@ class Engine:
         self.tables: dict[str, RelationState] = {}
         self.queries: dict[str, Standing] = {}
         self._clock: int | None = None
+        self.limit = LATEST
+        """The clock does not rise beyond it: somebody else waits for streams that no query here reads."""
         self._slice = SLICE
         """Rows of all streams in one step."""
         self._unseen = 0
@@ -206,7 +208,7 @@ class Engine:
         self._unseen = 0
         read = {s for q in self.queries.values() for s in q.pipeline.streams}
         if read:
-            self._rise(min(self.sources[s].watermark for s in read) - 1)
+            self._rise(min(self.limit, min(self.sources[s].watermark for s in read) - 1))
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""

@@ -62,8 +62,8 @@ class SparkQuery(Query):
         flow, name, view = self._session.flow, self.name, _is_view(mode)
         frame = sinks.current if view else sinks.changed
         takers = flow.views if view else flow.sinks
-        if view and name not in flow.declared.kept:
-            flow.declared.kept.append(name)
+        if view:
+            flow.keep(name)
         takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name), step))
         return self
 
@@ -130,16 +130,30 @@ class SparkSession(Session):
         super()._add_table(table)
         with self.flow.lock:
             self.flow.declared.tables[table.name.lower()] = table
-        if table.format is not None:
+        if table.format is None:
+            self._take_up(table.name.lower())
+        else:
             rows = frames.table(self.spark, table).toArrow()
             self.engine.load(table.name.lower(), self._read(rows, table.schema))
             self._tell_content(table.name)
 
     def _tell_content(self, name: str) -> None:
         key = name.lower()
-        self.flow.update_table(
-            key, None, self._arrow(key, None), self._arrow(key, self.engine.tables[key].content), first=True
-        )
+        if not self._take_up(key):
+            first = self._arrow(key, self.engine.tables[key].content)
+            self.flow.update_table(key, None, self._arrow(key, None), first, first=True)
+
+    def _take_up(self, key: str) -> bool:
+        """Let the table be what the checkpoint holds, if it does: deletes are looked up in it."""
+        table = self.catalog.tables[key]
+        told = self.flow.updates(table)
+        if told is None:
+            return False
+        self.engine.add_table(table)
+        for parts in told:
+            gone, new = (self._read(parts[part], table.schema) for part in ("delete", "insert"))
+            self.engine.update(key, None, gone, new)
+        return True
 
     def update_table(
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.data.batch import Column, gather
+from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Function, Stream
@@ -211,6 +212,7 @@ class Cell:
         views = self._views(engine, header["views"]) if lay_down and header["flush"] is None else {}
         counts = self._feed(engine, rows, header["watermarks"], step if lay_down else None)
         if header["flush"] is not None:
+            engine.limit = self._limit(header["flush"])
             engine.raise_watermarks(self._physical(header["flush"]))
             views = self._views(engine, header["views"]) if lay_down else {}
         engine.settle()
@@ -242,6 +244,7 @@ class Cell:
         """The engine with the watermarks of the step and the queries declared for it."""
         engine = self._engine
         if engine is not None and self._flowing is not None:
+            engine.limit = self._limit(watermarks)
             engine.raise_watermarks(self._physical(watermarks))
         if engine is None or declared_at != self._declared_at:
             declared = Declared.of(self.store.get("declared", declared_at))
@@ -249,6 +252,7 @@ class Cell:
                 engine, flowing(declared, declared.catalog(self.functions), self.cells), updates
             )
             self._declared_at = declared_at
+            engine.limit = self._limit(watermarks)
             engine.raise_watermarks(self._physical(watermarks))
         return engine
 
@@ -278,6 +282,12 @@ class Cell:
             del engine.sources[key], engine.catalog.streams[key]
         self._engine, self._flowing = engine, wanted
         return engine
+
+    def _limit(self, watermarks: dict[str, int]) -> int:
+        """A cell that reads fewer streams than the others waits for the rest: after a step without rows all have one clock."""
+        assert self._flowing is not None
+        others = {fed.stream for fed in self._flowing.inputs} - self._flowing.read(self.number)
+        return min((watermarks[s] - 1 for s in others if s in watermarks), default=LATEST)
 
     def _physical(self, watermarks: dict[str, int]) -> dict[str, int]:
         """Watermarks of streams as those of their inputs."""

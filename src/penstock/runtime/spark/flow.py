@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
-from penstock.plan.catalog import Function
+from penstock.plan.catalog import Function, Table
 from penstock.plan.roots import Root
 from penstock.runtime.spark import host
 from penstock.runtime.spark.cell import file_name
@@ -38,7 +38,7 @@ from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.routes import Routes, laid_out
-from penstock.runtime.spark.store import Store, uri, write_segment
+from penstock.runtime.spark.store import Store, read_segment, uri, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -129,6 +129,8 @@ class Flow:
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
         self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
         self.clock: int | None = done[1]["clock"] if done else None
+        self.ahead: int = done[1].get("ahead", EARLIEST) if done else EARLIEST
+        """No cell has passed this instant."""
         self.matched: dict[str, int] = {}
         self.failed: BaseException | None = None
         self.behind = False
@@ -165,6 +167,19 @@ class Flow:
     def time_type(self) -> Type:
         return next(s.time_type for s in self.declared.streams.values())
 
+    def keep(self, query: str) -> None:
+        """Somebody wants the current answer: cells keep it from the query's first step on, or not at all."""
+        with self.lock:
+            if query in self.declared.kept:
+                return
+            begun = query in self.declared.since or query in self._before.queries
+            if begun and query not in self._before.kept:
+                raise StateError(
+                    f"query {query} has begun without a view: its answer is not kept",
+                    hint="register it under another name, with a view from the start",
+                )
+            self.declared.kept.append(query)
+
     def forget(self, query: str) -> None:
         """The query is gone; another of its name begins anew."""
         with self.lock:
@@ -178,7 +193,8 @@ class Flow:
     def update_table(
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
     ) -> None:
-        """Takes effect with the next step; a table that the checkpoint knows keeps the content it has there."""
+        """Takes effect with the next step, in every cell from the same instant on, which is `at` unless some cell is
+        beyond it by then; a table that the checkpoint knows keeps the content it has there."""
         with self.lock:
             if first and table in self._before.tables:
                 return
@@ -190,6 +206,19 @@ class Flow:
             self._updates.append(
                 ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
             )
+
+    def updates(self, table: Table) -> list[dict[str, pa.Table]] | None:
+        """All that a table has been told, its first content first; None if the checkpoint does not know it."""
+        key = table.name.lower()
+        known = self._before.tables.get(key)
+        if known is None or known.schema != table.schema:
+            return None
+        found: list[dict[str, pa.Table]] = []
+        for place in sorted((self.store.root / "tables").glob("*.arrow"), key=_told_in):
+            header, tables = read_segment(place) if _told_in(place)[0] <= self.step else ({}, {})
+            if header.get("table") == key:
+                found = [tables] if header["first"] else [*found, tables]
+        return found
 
     # ------------------------------------------------------------------ steps
 
@@ -236,19 +265,19 @@ class Flow:
         if known is None or known[1] != told:
             self.store.put("declared", step, told)
             known = (step, told)
+        watermarks = {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams}
         updates = []
-        # Cells may stand at different instants, none of them beyond the clock.
-        now = self.first_instant if self.clock is None else self.clock + 1
         for number, (header, tables) in enumerate(self._updates):
             name = f"{step:012d}-{number}.arrow"
-            at = now if header["at"] is None else header["at"]
+            begins = max(self.ahead, _ahead(self.plan(), self.cells, watermarks))
+            at = begins if header["at"] is None else max(header["at"], begins)
             write_segment(self.store.root / "tables" / name, {**header, "at": at}, tables)
             updates.append(name)
         header = {
             "step": step,
             "batch": batch,
             "declared": known[0],
-            "watermarks": {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams},
+            "watermarks": watermarks,
             "updates": updates,
             "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
@@ -309,7 +338,7 @@ class Flow:
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put("done", step, content)
+            self.store.put("done", step, {**content, "ahead": self.ahead})
             self.done = step
         self._tell(header, answers, done - began, time.perf_counter() - done)
         self.store.forget_results(step)
@@ -368,7 +397,8 @@ class Flow:
         for name, end in (header["flush"] or {}).items():
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
-        read = {i.stream for i in self._plan_of(header)[0].inputs}
+        plan, _ = self._plan_of(header)
+        read = {i.stream for i in plan.inputs}
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
@@ -379,6 +409,7 @@ class Flow:
             )
             self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
             self.behind |= bool(header["views"]) and shown < self.clock
+        self.ahead = max(self.ahead, _ahead(plan, self.cells, watermarks))
         counted: dict[str, int] = {}
         for answer in answers:
             for name, rows in answer["out"].items():
@@ -426,6 +457,12 @@ class Flow:
         self.failed = None
         for mark in (self.store.root / "hosts").glob("*"):
             mark.unlink(missing_ok=True)  # a run that was killed left it
+        # Spark knows its sources by their order alone.
+        known = [name for name in self._before.streams if name in self.declared.streams]
+        self.declared.streams = {n: self.declared.streams[n] for n in (*known, *self.declared.streams)}
+        for place in (self.store.root / "tables").glob("*.arrow"):
+            if _told_in(place)[0] > self.step:
+                place.unlink()  # the step was not decided any more
         self.recover()
         layout = self.plan().layout
         parts = [
@@ -464,3 +501,15 @@ def _seen(watch: Observation) -> dict[str, Any]:
 
 def _new_name() -> str:
     return uuid.uuid4().hex[:12]
+
+
+def _ahead(plan: Flowing, cells: int, watermarks: dict[str, int]) -> int:
+    """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
+    read = [plan.read(cell) for cell in range(cells)]
+    return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
+
+
+def _told_in(update: Path) -> tuple[int, int]:
+    """The step with which a table was updated, and which of its updates it is."""
+    step, number = update.stem.split("-")
+    return int(step), int(number)

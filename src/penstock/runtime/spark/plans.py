@@ -77,6 +77,10 @@ class Flowing:
         """The queries that a cell runs."""
         return {name: p.root for name, p in self.placements.items() if cell in p.cells}
 
+    def read(self, cell: int) -> set[str]:
+        """The declared streams that a cell reads, by their keys."""
+        return {i.stream.name.lower() for p in self.placements.values() if cell in p.cells for i in p.inputs}
+
     def streams(self, cell: int) -> dict[str, Stream]:
         """The inputs that a cell reads."""
         read = {i.name.lower() for p in self.placements.values() if cell in p.cells for i in p.inputs}

@@ -67,7 +67,11 @@ class Routes:
         self._own = {name: F.col(STREAM) == number for number, name in enumerate(places)}
         self._times = {name: F.col(f"c{places[name][plan.catalog.streams[name].time]}") for name in places}
         self._wanted = {name: wanted(read, places[name]) for name, read in self._read.items()}
-        self._used = {name: used_slots(read, places[name]) for name, read in self._read.items()}
+        counted = {fed.stream for fed in plan.inputs if fed.counted}  # in the order of their whole content
+        self._used = {
+            name: set(places[name]) if name in counted else used_slots(read, places[name])
+            for name, read in self._read.items()
+        }
         self.selects = any(rows is not None for rows in self._wanted.values())
         """Some rows are of no use to any query."""
         self._newest = [F.count(F.lit(1)).alias("")]

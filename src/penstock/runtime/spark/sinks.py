@@ -57,6 +57,10 @@ def _frame(flow: Flow, name: str, schema: str) -> DataFrame:
         kind = _schema(schema)
         if carried is None:
             carried = to_arrow_schema(kind).empty_table()
+        elif carried.column_names != kind.names:
+            carried = carried.select(
+                kind.names
+            )  # cells name what queries have in common in the order of their own plan
         # In one partition: what a cell says of a row stays in its order.
         parts.append(flow.spark.createDataFrame(for_spark(carried, intervals=True), kind).coalesce(1))
     if paths:
