@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from penstock.flow.partition import Placement
+from penstock.flow.stages import Stages, stages, two_stages
 from penstock.plan.catalog import Catalog
+from penstock.plan.roots import Root
 from penstock.runtime.cells import Cells
 from tests.oracle import case as cases
 from tests.oracle.case import Case
@@ -41,14 +45,15 @@ class Maker:
 
     cells: int
     nets: bool = True
+    placing: Callable[..., Stages] = stages
     made: list[Cells] = field(default_factory=list)
 
     def __call__(self, catalog: Catalog) -> Cells:
-        self.made.append(Cells(catalog, self.cells, nets=self.nets))
+        self.made.append(Cells(catalog, self.cells, nets=self.nets, placing=self.placing))
         return self.made[-1]
 
-    def placements(self) -> list[Placement]:
-        return [q.placement for cells in self.made for q in cells.queries.values()]
+    def placements(self) -> list[Stages]:
+        return [q.stages for cells in self.made for q in cells.queries.values()]
 
 
 def hold(seed: int, makers: list[Maker]) -> None:
@@ -57,7 +62,7 @@ def hold(seed: int, makers: list[Maker]) -> None:
     for maker in makers:
         found = told(case, one, record(case, Cut("random", seed), engine=maker))
         if found:
-            placed = "\n".join(str(q.placement) for q in maker.made[-1].queries.values())
+            placed = "\n".join(str(q.stages) for q in maker.made[-1].queries.values())
             what = f"{maker.cells} cells differ from one engine\n{found}\n{placed}"
             pytest.fail(str(Mismatch(what, case)), pytrace=False)
 
@@ -72,5 +77,24 @@ def test_cells_say_together_what_one_engine_says(first: int) -> None:
     assert not any(p.is_spread for p in alone.placements())
     placed = [p for maker in several for p in maker.placements()]
     share = sum(p.is_spread for p in placed) / len(placed)
-    print(f"{share:.0%} of {len(placed)} placements use several cells")
-    assert share > 0.4  # 0.71 over three thousand cases
+    twice = sum(bool(p.lower) for p in placed) / len(placed)
+    print(f"of {len(placed)} placements {share:.0%} use several cells, {twice:.0%} have two stages")
+    assert share > 0.6  # 0.92 over five hundred cases
+    assert twice > 0.15  # 0.35
+
+
+def cut_anywhere(root: Root, cells: int, name: str, **how: Any) -> Stages:
+    """Cut where it can be done, whether or not that is worth it."""
+    found = list(two_stages(root, cells, name, **how))
+    return random.Random(str(root)).choice(found) if found else stages(root, cells, name, **how)
+
+
+@pytest.mark.parametrize("first", range(90_000, 90_000 + CASES, BLOCK))
+def test_a_plan_may_be_cut_anywhere(first: int) -> None:
+    makers = [Maker(3, placing=cut_anywhere), Maker(4, nets=False, placing=cut_anywhere)]
+    for seed in range(first, first + BLOCK):
+        hold(seed, [makers[seed % 2]])
+    placed = [p for maker in makers for p in maker.placements()]
+    share = sum(bool(p.lower) for p in placed) / len(placed)
+    print(f"{share:.0%} of {len(placed)} placements have two stages")
+    assert share > 0.2  # 0.55 over five hundred cases

@@ -14,6 +14,7 @@ The search goes from the root, which wants every row once, down to the scans:
     DISTINCT, INTERSECT, EXCEPT, ISTREAM, DSTREAM
                     by a column: equal rows are together
     PARTITION BY k ROWS n                        by k
+    inner input     by a column, so that a '-' goes where its '+' went
     ROWS n, RSTREAM                              all rows in one place
     aggregate without GROUP BY                   everywhere, since it has a row even where there is no input
     table           everywhere
@@ -32,6 +33,7 @@ from penstock.data.types import Type
 from penstock.flow.terms import Classes, Members, bare, is_constant, told_by
 from penstock.plan.expressions import Column, Expression, Literal, columns, rewrite, shifted
 from penstock.plan.functions import cast, common
+from penstock.plan.inner import HEAD
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -50,7 +52,7 @@ from penstock.plan.nodes import (
     Windowed,
 )
 from penstock.plan.pattern import is_table
-from penstock.plan.windows import Rows, Unbounded
+from penstock.plan.windows import Announced, Rows, Unbounded
 
 Key = tuple[Expression, ...]
 """Terms over a stream's columns; rows with equal terms are together."""
@@ -90,7 +92,7 @@ def goes_anywhere(node: Node) -> bool:
     if isinstance(node, Scan | Relation):
         return True
     if isinstance(node, Windowed):
-        return not isinstance(node.window, Rows) and goes_anywhere(node.input)
+        return not isinstance(node.window, Rows | Announced) and goes_anywhere(node.input)
     if isinstance(node, Join):
         return all(map(goes_anywhere, node.inputs)) and sum(not is_table(i) for i in node.inputs) == 1
     return isinstance(node, Filter | Project | Union) and all(map(goes_anywhere, node.inputs))
@@ -189,6 +191,8 @@ def _project(node: Project, want: Want) -> list[Dimension]:
 
 def _windowed(node: Windowed, want: Want) -> list[Dimension]:
     window = node.window
+    if isinstance(window, Announced):
+        return _by_columns(node, want, range(HEAD, len(node.schema)))  # a '-' goes where its '+' went
     if not isinstance(window, Rows):
         return _ways(node.input, want)
     if not _comes_in_order(node.input):

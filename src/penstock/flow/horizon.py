@@ -8,7 +8,7 @@ same rows alive as one that saw them all; everything told before that has ended 
 from __future__ import annotations
 
 from penstock.plan.nodes import Filter, Join, Node, Project, Relation, Scan, ToStream, Union, Windowed
-from penstock.plan.windows import Range, Rows
+from penstock.plan.windows import Announced, Range, Rows
 
 _FOR_EVER = None
 
@@ -49,7 +49,7 @@ def _lives(node: Node) -> tuple[int, bool] | None:
             return 0, False
         case Windowed(window=Range() as window):
             return lives + window.length + (window.slide if window.slide > 1 else 0), True
-        case Windowed(window=Rows()):
+        case Windowed(window=Rows() | Announced()):
             return _FOR_EVER
         case Windowed() | Filter() | Project() | Union():
             return lives, ends

@@ -2,9 +2,9 @@
 
 Paper      Golab & Özsu 2005, §2; count windows: their §7 and ours.
 Invariant  RANGE w: alive in [ts, ts + w); SLIDE l rounds both edges up to multiples of l; ROWS n: the last n
-           rows (per key) in (ts, arrival) order, a displaced row is taken back.
-Pattern    MONOTONIC → WEAKEST (RANGE, NOW), MONOTONIC (UNBOUNDED), STRICT (ROWS).
-State      RANGE: none; SLIDE: rows not visible yet; ROWS: the rows shown.
+           rows (per key) in (ts, arrival) order, a displaced row is taken back; ANNOUNCED: what the rows say.
+Pattern    MONOTONIC → WEAKEST (RANGE, NOW), MONOTONIC (UNBOUNDED), STRICT (ROWS), any (ANNOUNCED).
+State      RANGE, ANNOUNCED: none; SLIDE: rows not visible yet; ROWS: the rows shown.
 Cost       O(rows).
 """
 
@@ -21,6 +21,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels.rows import displace
 from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.plan.inner import EXP, SIGN
 from penstock.plan.windows import Range
 from penstock.state import words
 from penstock.state.arena import Slab
@@ -45,6 +46,23 @@ class UnboundedWindow:
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
         return Batch(batch.ts, np.full(len(batch), FOREVER), batch.columns, batch.sign)
+
+
+class AnnouncedWindow:
+    """Changes of another part of the plan, from all its cells, in order again.
+
+    They are not netted: what DISTINCT shows of a value depends on rows that go and come in one instant.
+    """
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        (batch,) = inputs
+        if not len(batch):
+            return batch
+        ends, sign = batch.columns[EXP], batch.columns[SIGN].values
+        exp = ends.values if ends.valid is None else np.where(ends.valid, ends.values, FOREVER)
+        made = Batch(batch.ts, exp, batch.columns, None if (sign > 0).all() else sign)
+        order = in_order(made.ts, made.sign)
+        return made if order is None else made.take(order)
 
 
 class SlidingWindow:

@@ -30,7 +30,7 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
-from penstock.plan.windows import Range, Rows
+from penstock.plan.windows import Announced, Range, Rows
 
 
 class Pattern(Enum):
@@ -99,6 +99,8 @@ def _windowed(node: Windowed) -> Judged:
         return Judged(_WKS, "rows leave a time window in the order they came")
     if isinstance(node.window, Rows):
         return Judged(_STR, "a row leaves a count window when others push it out (FIFO inside)")
+    if isinstance(node.window, Announced):
+        return Judged(node.window.pattern, "rows end as another part of the plan ends them")
     return judge(node.input)
 
 

@@ -22,6 +22,8 @@ class Root:
     """Some key column is not among the visible ones: the key travels as `__key`."""
     faithful: bool = True
     """Every aggregate is visible as it is, so that a changed group is a changed row."""
+    inner: bool = False
+    """Another part of the plan reads the changes: as an operator would get them, also those that cancel in an instant."""
 
 
 def top(node: Node) -> Root:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from penstock.data.clock import LATEST, MICROSECONDS
+
+if TYPE_CHECKING:
+    from penstock.plan.pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,18 @@ class Unbounded:
         return "UNBOUNDED"
 
 
-Window = Range | Rows | Unbounded
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The window of an inner input (`plan.inner`): its rows are changes, which carry their ends and signs."""
+
+    pattern: Pattern
+    """That of the edge whose changes they are."""
+
+    def __str__(self) -> str:
+        return f"ANNOUNCED {self.pattern}"
+
+
+Window = Range | Rows | Unbounded | Announced
 
 
 def in_units(microseconds: int) -> str:

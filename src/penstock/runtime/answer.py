@@ -75,7 +75,7 @@ class Answer:
 
     def take(self, batch: Batch, now: int) -> None:
         """Changes of one step."""
-        if self._strict and batch.sign is not None and len(batch):
+        if self._strict and not self._root.inner and batch.sign is not None and len(batch):
             batch = self._netted(batch)
         if self._latest is not None and len(batch):
             news = self._latest.news(batch, now)

@@ -29,8 +29,14 @@ from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
 from penstock.operators.tostream import ToStreamOperation
 from penstock.operators.union import MergeUnion
-from penstock.operators.windows import RangeWindow, RowsWindow, SlidingWindow, UnboundedWindow
-from penstock.plan.expressions import Expression, columns
+from penstock.operators.windows import (
+    AnnouncedWindow,
+    RangeWindow,
+    RowsWindow,
+    SlidingWindow,
+    UnboundedWindow,
+)
+from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -49,11 +55,9 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
-from penstock.plan.windows import Range, Rows
+from penstock.plan.windows import Announced, Range, Rows
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
-
-Needed = frozenset[int]
 
 SLICE = 1 << 16
 """Rows of a step: many enough to forget its fixed cost, few enough that what it makes stays in the cache."""
@@ -135,7 +139,7 @@ def build(
     """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was."""
     pipeline = Pipeline(Arena() if arena is None else arena)
     builder = _Builder(pipeline, evaluator, strings, since, root)
-    builder.build(root.node, frozenset(range(len(root.node.schema))))
+    builder.build(root.node, all_of(root.node))
     return pipeline
 
 
@@ -152,6 +156,10 @@ class _Builder:
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
         return _BUILDERS[type(node)](self, node, needed)
+
+    def _below(self, node: Node, needed: Needed) -> list[int]:
+        """The same for its inputs."""
+        return [self.build(*one) for one in zip(node.inputs, needed_below(node, needed), strict=True)]
 
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
@@ -180,16 +188,13 @@ class _Builder:
 
     def windowed(self, node: Windowed, needed: Needed) -> int:
         window = node.window
-        partition = frozenset(window.partition) if isinstance(window, Rows) else frozenset[int]()
-        if isinstance(node.input, Scan):
-            below = self._stream(node.input)
-        else:
-            below = self.build(node.input, needed | partition)
+        (read,) = needed_below(node, needed)
+        below = self._stream(node.input) if isinstance(node.input, Scan) else self.build(node.input, read)
         operator: Operator
         if isinstance(window, Rows):
-            operator = RowsWindow(
-                self._site(node), node.schema, sorted(needed | partition), window.partition, window.count
-            )
+            operator = RowsWindow(self._site(node), node.schema, sorted(read), window.partition, window.count)
+        elif isinstance(window, Announced):
+            operator = AnnouncedWindow()
         elif not isinstance(window, Range):
             operator = UnboundedWindow()
         elif window.slide == 1:
@@ -199,22 +204,16 @@ class _Builder:
         return self._stage(operator, below)
 
     def filter(self, node: Filter, needed: Needed) -> int:
-        below = self.build(node.input, needed | _read([node.predicate]))
-        return self._stage(Selection(self._site(node), node.predicate), below)
+        below = self._below(node, needed)
+        return self._stage(Selection(self._site(node), node.predicate), *below)
 
     def project(self, node: Project, needed: Needed) -> int:
-        below = self.build(node.input, _read([node.outputs[i].expression for i in needed]))
-        return self._stage(Projection(self._site(node), node.outputs, needed), below)
+        below = self._below(node, needed)
+        return self._stage(Projection(self._site(node), node.outputs, needed), *below)
 
     def join(self, node: Join, needed: Needed) -> int:
         schemas = [i.schema for i in node.inputs]
-        wanted = needed | _read(node.predicates)
-        below = []
-        start = 0
-        for one in node.inputs:
-            end = start + len(one.schema)
-            below.append(self.build(one, frozenset(c - start for c in wanted if start <= c < end)))
-            start = end
+        below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
         equalities, residuals = take_apart(node.predicates, schemas)
         fifo = all(p in (Pattern.MONOTONIC, Pattern.WEAKEST) for p in patterns)
@@ -230,35 +229,30 @@ class _Builder:
         return self._stage(operator, *below)
 
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
-        width = len(node.left.schema)
-        read = _read(node.predicates)
-        left = self.build(node.left, needed | frozenset(c for c in read if c < width))
-        right = self.build(node.right, frozenset(c - width for c in read if c >= width))
+        below = self._below(node, needed)
         patterns = [pattern(node.left), pattern(node.right)]
         schemas = (node.left.schema, node.right.schema)
         operator = AntiJoinOperation(self._site(node), schemas, node.predicates, patterns, needed)
-        return self._stage(operator, left, right)
+        return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
-        return self._stage(MergeUnion(), *(self.build(i, needed) for i in node.inputs))
+        return self._stage(MergeUnion(), *self._below(node, needed))
 
     def distinct(self, node: Distinct, needed: Needed) -> int:
-        return self._set_operation(node, (node.input,), sets.DISTINCT, bags.DISTINCT, counts=False)
+        return self._set_operation(node, needed, sets.DISTINCT, bags.DISTINCT, counts=False)
 
     def intersect(self, node: Intersect, needed: Needed) -> int:
         in_bags = bags.INTERSECT_ALL if node.all else bags.INTERSECT
-        return self._set_operation(node, node.inputs, sets.INTERSECT, in_bags, counts=node.all)
+        return self._set_operation(node, needed, sets.INTERSECT, in_bags, counts=node.all)
 
     def except_(self, node: Except, needed: Needed) -> int:
         in_bags = bags.EXCEPT_ALL if node.all else bags.EXCEPT
-        return self._set_operation(node, node.inputs, sets.EXCEPT, in_bags, counts=node.all)
+        return self._set_operation(node, needed, sets.EXCEPT, in_bags, counts=node.all)
 
-    def _set_operation(
-        self, node: Node, inputs: Sequence[Node], in_sets: int, in_bags: int, *, counts: bool
-    ) -> int:
+    def _set_operation(self, node: Node, needed: Needed, in_sets: int, in_bags: int, *, counts: bool) -> int:
         """Without negative input and copies to count, three numbers a value do."""
-        below = [self.build(i, frozenset(range(len(i.schema)))) for i in inputs]
-        patterns = [pattern(i) for i in inputs]
+        below = self._below(node, needed)
+        patterns = [pattern(i) for i in node.inputs]
         site = self._site(node)
         operator: Operator
         if counts or Pattern.STRICT in patterns:
@@ -269,25 +263,19 @@ class _Builder:
         return self._stage(operator, *below)
 
     def aggregate(self, node: Aggregate, needed: Needed) -> int:
-        read = [k.expression for k in node.keys]
-        read += [a.argument for a in node.aggregations if a.argument is not None]
-        below = self.build(node.input, _read(read))
+        below = self._below(node, needed)
         retracts = node is not self._replacing
         operator: Operator
         if not retracts and slides(node, pattern(node.input)):
             operator = SlidingSums(self._site(node), node)
         else:
             operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
-        return self._stage(operator, below)
+        return self._stage(operator, *below)
 
     def to_stream(self, node: ToStream, needed: Needed) -> int:
-        below = self.build(node.input, frozenset(range(len(node.schema))))
+        below = self._below(node, needed)
         operator = ToStreamOperation(self._site(node), node.schema, node.kind, pattern(node.input))
-        return self._stage(operator, below)
-
-
-def _read(expressions: Sequence[Expression]) -> Needed:
-    return frozenset(c.index for e in expressions for c in columns(e))
+        return self._stage(operator, *below)
 
 
 _BUILDERS: dict[type, Callable[..., int]] = {

@@ -2,30 +2,35 @@
 
 In front stands what must be decided once: watermarks, late rows, the clock. When the clock rises, the rows up to it are
 routed to the cells (`flow.route`), as Arrow, since a cell has strings of its own; then every cell is told the clock. A
-cell is an engine over inputs and knows nothing of the others. What the cells say is put together; where a query takes
-rows back, '-' and '+' of equal rows in one instant cancel, also if they come from different cells.
+cell is an engine over inputs and knows nothing of the others. Queries that were cut (`flow.stages`) have cells of two stages:
+those of the second are told the clock when they have been dealt out what those of the first said. What the last cells say is put
+together; where a query takes rows back, '-' and '+' of equal rows in one instant cancel, also if they come from different
+cells.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.data.batch import Array, Batch, Column, gather
+from penstock.data.batch import Array, Column, gather
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import PenstockError
-from penstock.flow.partition import Input, Placement, place
+from penstock.flow.partition import Input, Placement
 from penstock.flow.route import Router
-from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.flow.stages import Stages, stages
+from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
+from penstock.runtime.answer import Answer
+from penstock.runtime.border import read_rows
 from penstock.runtime.embedded import Engine, Standing, one_clock
 from penstock.runtime.source import Source
 from penstock.state import words
@@ -44,30 +49,55 @@ class Reads:
     tables: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a query in the cells of its stage."""
+
+    name: str
+    placement: Placement
+    stage: Stage
+
+    @property
+    def running(self) -> list[tuple[Engine, Standing]]:
+        engines = [self.stage.engines[cell] for cell in self.placement.cells]
+        return [(engine, engine.queries[self.name.lower()]) for engine in engines]
+
+    @property
+    def answers(self) -> list[Answer]:
+        return [standing.answer for _, standing in self.running]
+
+    def changes(self) -> pa.Table:
+        return pa.concat_tables([answer.changes() for answer in self.answers])
+
+    def drop(self) -> None:
+        for engine, _ in self.running:
+            engine.drop(self.name)
+
+
 class Gathered:
     """What a query says in all its cells; `nets`: changes of one instant may cancel."""
 
-    def __init__(self, parts: Sequence[Standing], *, nets: bool) -> None:
-        self._parts = parts
+    def __init__(self, part: Part, *, nets: bool) -> None:
+        self._part = part
         self._nets = nets
 
     @property
     def kept(self) -> bool:
-        return self._parts[0].answer.kept
+        return self._part.answers[0].kept
 
     @property
     def matched(self) -> int:
         """Changes before they were put together."""
-        return sum(p.answer.matched for p in self._parts)
+        return sum(a.matched for a in self._part.answers)
 
     @property
     def has_changes(self) -> bool:
-        return any(p.answer.has_changes for p in self._parts)
+        return any(a.has_changes for a in self._part.answers)
 
     def changes(self) -> pa.Table:
         """Everything since the last call, in time order, '-' first in an instant."""
-        table = pa.concat_tables([p.answer.changes() for p in self._parts])
-        if len(self._parts) == 1 or not table.num_rows:
+        table = self._part.changes()
+        if not self._part.placement.is_spread or not table.num_rows:
             return table
         if self._nets:
             table = netted(table)
@@ -81,28 +111,100 @@ class Spread:
 
     name: str
     root: Root
-    placement: Placement
-    parts: tuple[Standing, ...]
+    stages: Stages
+    parts: tuple[Part, ...]
+    """The lower first; the last one's changes are the query's."""
     answer: Gathered
     pipeline: Reads
 
 
-class Cells:
-    """`count` engines behind the calls of one. `nets`: see `place`."""
+class Stage:
+    """The cells of one stage, and the inputs that rows are dealt out to."""
 
-    def __init__(self, catalog: Catalog, count: int, *, nets: bool = True) -> None:
-        self.catalog = catalog
+    def __init__(self, catalog: Catalog, count: int, strings: Strings) -> None:
         self.engines = [Engine(catalog) for _ in range(count)]
+        self.routers: dict[Input, Router] = {}
+        self._strings = strings
+
+    def register(
+        self, name: str, placement: Placement, functions: Mapping[str, Function], *, keep: bool | None
+    ) -> Part:
+        engines = [self.engines[c] for c in placement.cells]
+        for one in placement.inputs:
+            if one not in self.routers:
+                self.routers[one] = Router(one.routing, self._strings, functions)
+                for engine in engines:
+                    engine.add_stream(dataclasses.replace(one.declared, delay=NEVER_BY_ITSELF))
+        for done, engine in enumerate(engines):
+            try:
+                engine.register(name, placement.root, keep=keep)
+            except PenstockError:
+                for other in engines[:done]:
+                    other.drop(name)
+                raise
+        return Part(name, placement, self)
+
+    def let_go(self, read: Iterable[Input]) -> None:
+        """Forget inputs that no query reads."""
+        for gone in self.routers.keys() - set(read):
+            self.routers.pop(gone).release()
+            for cell in gone.routing.cells:
+                del self.engines[cell].sources[gone.name.lower()]
+
+    def deal_out(self, stream: str, columns: Sequence[Column]) -> None:
+        """Rows to the cells of every input that the stream is read as."""
+        for one, router in self.routers.items():
+            if one.stream.name.lower() == stream:
+                for cell, rows in router.route(columns, len(columns[0])):
+                    engine = self.engines[cell]
+                    engine.push(
+                        one.name.lower(), self.moved(gather(columns, rows), one.stream.schema, engine)
+                    )
+
+    def moved(self, columns: Sequence[Column], schema: Schema, engine: Engine) -> tuple[Column, ...]:
+        """Rows as another process would get them."""
+        return tuple(
+            from_arrow(to_arrow(c, f.type, self._strings), f.type, engine.strings)
+            for c, f in zip(columns, schema, strict=True)
+        )
+
+    def advance(self, clock: int) -> list[PenstockError]:
+        """Tell every cell the clock; what went wrong."""
+        errors = []
+        for engine in self.engines:
+            try:
+                engine.advance(clock)
+            except PenstockError as error:
+                errors.append(error)
+        return errors
+
+
+class Cells:
+    """`count` engines, and as many for second stages, behind the calls of one.
+
+    `nets`: see `place`. `placing`: how queries are cut and placed, if not as they are elsewhere.
+    """
+
+    def __init__(
+        self, catalog: Catalog, count: int, *, nets: bool = True, placing: Callable[..., Stages] = stages
+    ) -> None:
+        self.catalog = catalog
         self.strings = Strings()
+        self.lower, self.upper = (Stage(catalog, count, self.strings) for _ in range(2))
+        """A query that was not cut runs in the lower stage."""
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
         self.tables: dict[str, Table] = {}
         self.queries: dict[str, Spread] = {}
         self._nets = nets
-        self._routers: dict[Input, Router] = {}
+        self._placing = placing
         self._clock: int | None = None
 
     # ------------------------------------------------------------------ what there is
+
+    @property
+    def engines(self) -> list[Engine]:
+        return self.lower.engines + self.upper.engines
 
     @property
     def clock(self) -> int:
@@ -142,27 +244,24 @@ class Cells:
     def register(self, name: str, root: Root, *, keep: bool) -> Spread:
         """Start a query in the cells of its placement: it sees rows with ts > clock."""
         self.check_idle()
-        placement = place(root, len(self.engines), name, netted=self._nets)
-        engines = [self.engines[c] for c in placement.cells]
-        for one in placement.inputs:
-            if one not in self._routers:
-                self._routers[one] = Router(one.routing, self.strings, self.catalog.functions)
-                for engine in engines:
-                    engine.add_stream(dataclasses.replace(one.declared, delay=NEVER_BY_ITSELF))
-        parts: list[Standing] = []
+        made = self._placing(root, len(self.lower.engines), name, netted=self._nets)
+        parts: list[Part] = []
         try:
-            for engine in engines:
-                parts.append(engine.register(name, placement.root, keep=keep))
+            for low in made.lower:
+                parts.append(self.lower.register(low.name, low.placement, self.catalog.functions, keep=None))
+            last = self.upper if made.lower else self.lower
+            parts.append(last.register(name, made.upper, self.catalog.functions, keep=keep))
         except PenstockError:
-            for engine in engines[: len(parts)]:
-                engine.drop(name)
+            for part in parts:
+                part.drop()
             self._let_go()
             raise
         strict = root.judged.pattern is Pattern.STRICT
-        gathered = Gathered(parts, nets=self._nets and strict)
-        tables = {t for q in parts for t in q.pipeline.tables}
-        reads = Reads(frozenset(i.stream.name.lower() for i in placement.inputs), frozenset(tables))
-        spread = Spread(name, root, placement, tuple(parts), gathered, reads)
+        gathered = Gathered(parts[-1], nets=self._nets and strict)
+        tables = {t for part in parts for _, standing in part.running for t in standing.pipeline.tables}
+        streams = {i.stream.name.lower() for part in made.parts for i in part.inputs} & self.sources.keys()
+        reads = Reads(frozenset(streams), frozenset(tables))
+        spread = Spread(name, root, made, tuple(parts), gathered, reads)
         self.queries[name.lower()] = spread
         for stream in reads.streams:
             self.sources[stream].take(self.clock)
@@ -173,27 +272,25 @@ class Cells:
     def drop(self, name: str) -> None:
         self.check_idle()
         spread = self.queries.pop(name.lower())
-        for cell in spread.placement.cells:
-            self.engines[cell].drop(name)
+        for part in spread.parts:
+            part.drop()
         self._let_go()
         self._advance()
 
     def _let_go(self) -> None:
-        """Forget inputs that no query reads."""
-        read = {i for q in self.queries.values() for i in q.placement.inputs}
-        for gone in [i for i in self._routers if i not in read]:
-            self._routers.pop(gone).release()
-            for cell in gone.routing.cells:
-                del self.engines[cell].sources[gone.name.lower()]
+        parts = [part for spread in self.queries.values() for part in spread.parts]
+        for stage in (self.lower, self.upper):
+            stage.let_go(i for part in parts if part.stage is stage for i in part.placement.inputs)
 
     def check(self, spread: Spread) -> None:
-        for cell, part in zip(spread.placement.cells, spread.parts, strict=True):
-            self.engines[cell].check(part)
+        for part in spread.parts:
+            for engine, standing in part.running:
+                engine.check(standing)
 
     def snapshot(self, spread: Spread) -> pa.Table:
         """The answer at the clock: what the cells hold, one after the other."""
-        cells = zip(spread.placement.cells, spread.parts, strict=True)
-        return pa.concat_tables([self.engines[cell].snapshot(part) for cell, part in cells])
+        self.check(spread)
+        return pa.concat_tables([engine.snapshot(standing) for engine, standing in spread.parts[-1].running])
 
     # ------------------------------------------------------------------ feeding
 
@@ -224,12 +321,12 @@ class Cells:
         when = self.clock + 1 if at is None else at
         schema = self.tables[name].schema
         for engine in self.engines:
-            gone, new = (self._moved(rows, schema, engine) for rows in (delete, insert))
+            gone, new = (self.lower.moved(rows, schema, engine) for rows in (delete, insert))
             engine.update(name, when, gone, new)
 
     def load(self, name: str, rows: tuple[Column, ...]) -> None:
         for engine in self.engines:
-            engine.load(name, self._moved(rows, self.tables[name].schema, engine))
+            engine.load(name, self.lower.moved(rows, self.tables[name].schema, engine))
 
     def settle(self) -> None:
         """Nothing waits here."""
@@ -245,37 +342,29 @@ class Cells:
             self._rise(min(self.sources[s].watermark for s in read) - 1)
 
     def _rise(self, clock: int) -> None:
-        """Send the rows up to the new clock to their cells, and then the clock."""
+        """Send the rows up to the new clock to their cells, and then the clock: to the cells below first."""
         if clock <= self.clock:
             return
         self._clock = clock
         for name, source in self.sources.items():
             batch = source.take(clock)
             if batch is not None:
-                self._deal_out(name, batch)
-        errors = []
-        for engine in self.engines:
-            try:
-                engine.advance(clock)
-            except PenstockError as error:
-                errors.append(error)
+                for stage in (self.lower, self.upper):
+                    stage.deal_out(name, batch.columns)
+        errors = self.lower.advance(clock)
+        self._hand_on()
+        errors += self.upper.advance(clock)
         if errors:
             raise errors[0]
 
-    def _deal_out(self, stream: str, batch: Batch) -> None:
-        for one, router in self._routers.items():
-            if one.stream.name.lower() == stream:
-                for cell, rows in router.route(batch.columns, len(batch)):
-                    engine = self.engines[cell]
-                    columns = self._moved(gather(batch.columns, rows), one.stream.schema, engine)
-                    engine.push(one.name.lower(), columns)
-
-    def _moved(self, columns: Sequence[Column], schema: Schema, engine: Engine) -> tuple[Column, ...]:
-        """Rows as another process would get them."""
-        return tuple(
-            from_arrow(to_arrow(c, f.type, self.strings), f.type, engine.strings)
-            for c, f in zip(columns, schema, strict=True)
-        )
+    def _hand_on(self) -> None:
+        """What the parts below have said to those above."""
+        for spread in self.queries.values():
+            for low, part in zip(spread.stages.lower, spread.parts[:-1], strict=True):
+                changes = part.changes()
+                if changes.num_rows:
+                    rows = read_rows(low.rows(changes), low.stream.schema, self.strings)
+                    self.upper.deal_out(low.stream.name.lower(), rows)
 
 
 # ------------------------------------------------------------------ changes of several cells
