@@ -6,14 +6,13 @@ query matters to none. Windows that count rows see them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.plan.expressions import Expression, columns, conjuncts
-from penstock.plan.nodes import Aggregate, AntiJoin, Filter, Join, Node, Project, Scan, Union, Windowed
+from penstock.plan.expressions import Expression, conjuncts
+from penstock.plan.needed import Needed, all_of, needed_below
+from penstock.plan.nodes import Filter, Node, Scan, Windowed
 from penstock.plan.windows import Rows
-
-Needed = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,49 +41,19 @@ def readings(root: Node) -> Iterator[Reading]:
     l [0, 1, 2] (l.y > 2) (l.y < 9)
     r [0, 3]
     """
-    yield from _readings(root, _all(root), ())
+    yield from _readings(root, all_of(root), ())
 
 
 def _readings(node: Node, needed: Needed, predicates: tuple[Expression, ...]) -> Iterator[Reading]:
     match node:
         case Scan():
             yield Reading(node, needed | {node.stream.time}, predicates)
+            return
         case Filter():
-            below = predicates + conjuncts(node.predicate)
-            yield from _readings(node.input, needed | _read([node.predicate]), below)
-        case Windowed(window=Rows() as window):
-            yield from _readings(node.input, needed | frozenset(window.partition), ())
-        case Windowed():
-            yield from _readings(node.input, needed, predicates)
-        case Project():
-            yield from _readings(node.input, _read([node.outputs[i].expression for i in needed]), ())
-        case Aggregate():
-            read = [k.expression for k in node.keys]
-            read += [a.argument for a in node.aggregations if a.argument is not None]
-            yield from _readings(node.input, _read(read), ())
-        case Join():
-            yield from _side_by_side(node.inputs, needed | _read(node.predicates))
-        case AntiJoin():
-            yield from _side_by_side((node.left, node.right), needed | _read(node.predicates))
-        case Union():
-            for below_it in node.inputs:
-                yield from _readings(below_it, needed, ())
+            passed = predicates + conjuncts(node.predicate)
+        case Windowed(window=window) if not isinstance(window, Rows):
+            passed = predicates
         case _:
-            for below_it in node.inputs:
-                yield from _readings(below_it, _all(below_it), ())
-
-
-def _side_by_side(inputs: tuple[Node, ...], needed: Needed) -> Iterator[Reading]:
-    start = 0
-    for one in inputs:
-        end = start + len(one.schema)
-        yield from _readings(one, frozenset(c - start for c in needed if start <= c < end), ())
-        start = end
-
-
-def _all(node: Node) -> Needed:
-    return frozenset(range(len(node.schema)))
-
-
-def _read(expressions: Iterable[Expression]) -> Needed:
-    return frozenset(c.index for e in expressions for c in columns(e))
+            passed = ()
+    for below, columns in zip(node.inputs, needed_below(node, needed), strict=True):
+        yield from _readings(below, columns, passed)
