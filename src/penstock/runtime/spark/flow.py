@@ -11,14 +11,11 @@ one; when no rows come, a step without rows brings it (`settle`).
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,13 +29,13 @@ from penstock.errors import BindError, DataError, ParseError, PlanError, StateEr
 from penstock.plan.catalog import Function, Table
 from penstock.plan.roots import Root
 from penstock.runtime.spark import host
-from penstock.runtime.spark.cell import file_name
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
+from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out
-from penstock.runtime.spark.store import Store, read_segment, uri, write_segment
+from penstock.runtime.spark.store import Store, everywhere, read_segment, uri, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -53,48 +50,12 @@ Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
 
 
-class Results:
-    """One step's results: some came with the cells' answers, the others lie in files."""
-
-    def __init__(self) -> None:
-        self._tables: dict[str, list[pa.Table]] = {}
-        self._files: dict[str, list[str]] = {}
-
-    def heard(self, store: Store, answers: list[dict[str, Any]], carried: list[bytes]) -> None:
-        self._tables, self._files = {}, {}
-        for answer, content in zip(answers, carried, strict=True):
-            for name, table in host.unpacked(answer, content).items():
-                self._tables.setdefault(name, []).append(table)
-            for name in answer["files"]:
-                place = store.out(int(answer["step"]), answer["laid"]) / file_name(name)
-                self._files.setdefault(name, []).append(uri(place))
-
-    def carried(self, name: str) -> pa.Table | None:
-        """What came with answers."""
-        return pa.concat_tables(self._tables[name]) if name in self._tables else None
-
-    def files(self, name: str) -> list[str]:
-        """Where the rest lies, as the answers say; a file that is not there is an error, not nothing."""
-        return self._files.get(name, [])
-
-
-def _everywhere(checkpoint: str | os.PathLike[str]) -> Path:
-    """The checkpoint directory by the name under which every machine finds it."""
-    path = re.sub(r"^file:/+", "/", str(checkpoint))
-    if re.match(r"[A-Za-z][\w+.-]+:/", path):
-        raise StateError(
-            f"{checkpoint} is not a directory that processes can open",
-            hint="name one on a file system that is mounted at the same path on every machine",
-        )
-    return Path(path).absolute()
-
-
 class Flow:
     """All queries of a session over all its streams, on `cells` cells."""
 
     def __init__(self, spark: SparkSession, checkpoint: str, cells: int | None) -> None:
         self.spark = spark
-        self.store = Store(_everywhere(checkpoint))
+        self.store = Store(everywhere(checkpoint))
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
@@ -214,8 +175,8 @@ class Flow:
         if known is None or known.schema != table.schema:
             return None
         found: list[dict[str, pa.Table]] = []
-        for place in sorted((self.store.root / "tables").glob("*.arrow"), key=_told_in):
-            header, tables = read_segment(place) if _told_in(place)[0] <= self.step else ({}, {})
+        for step, place in self.store.updates():
+            header, tables = read_segment(place) if step <= self.step else ({}, {})
             if header.get("table") == key:
                 found = [tables] if header["first"] else [*found, tables]
         return found
@@ -460,8 +421,8 @@ class Flow:
         # Spark knows its sources by their order alone.
         known = [name for name in self._before.streams if name in self.declared.streams]
         self.declared.streams = {n: self.declared.streams[n] for n in (*known, *self.declared.streams)}
-        for place in (self.store.root / "tables").glob("*.arrow"):
-            if _told_in(place)[0] > self.step:
+        for step, place in self.store.updates():
+            if step > self.step:
                 place.unlink()  # the step was not decided any more
         self.recover()
         layout = self.plan().layout
@@ -507,9 +468,3 @@ def _ahead(plan: Flowing, cells: int, watermarks: dict[str, int]) -> int:
     """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
     read = [plan.read(cell) for cell in range(cells)]
     return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
-
-
-def _told_in(update: Path) -> tuple[int, int]:
-    """The step with which a table was updated, and which of its updates it is."""
-    step, number = update.stem.split("-")
-    return int(step), int(number)

@@ -30,12 +30,6 @@ class Layout:
     slots: tuple[Type, ...]
     places: dict[str, tuple[int, ...]]
 
-    @property
-    def ddl(self) -> str:
-        """The frame's columns as Spark declares them."""
-        columns = [f"{CELL} INT", f"{INPUT} INT", *(f"c{i} {t}" for i, t in enumerate(self.slots))]
-        return ", ".join(columns)
-
     def read(self, rows: pa.Table, stream: Stream, strings: Strings) -> tuple[Column, ...]:
         """A stream's columns from rows of the frame that are all its own."""
         columns = []

@@ -22,6 +22,7 @@ from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.flow.horizon import horizon
 from penstock.plan.catalog import Function
+from penstock.runtime.spark.cell import ROWS
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT, Layout
 from penstock.runtime.spark.plans import Flowing, flowing
@@ -57,11 +58,12 @@ def rescale(
         assert context is not None
         held = list(batches)
         table = pa.Table.from_batches(held) if held else _no_rows(layout)
-        steps = table.column(STEP).to_numpy() if table.num_rows else np.empty(0, np.int64)
-        table = table.drop_columns([STEP])
+        table = table.sort_by(STEP)
+        steps, table = table.column(STEP).to_numpy(), table.drop_columns([STEP])
         for header in headers:
-            own = table.take(pa.array(np.flatnonzero(steps == header["step"])))
-            write_segment(new.log(context.partitionId(), header["step"]), header, {"rows": own})
+            begin, end = np.searchsorted(steps, [header["step"], header["step"] + 1])
+            own = table.slice(begin, end - begin)
+            write_segment(new.log(context.partitionId(), header["step"]), header, {ROWS: own})
         yield pa.RecordBatch.from_arrays([pa.array([table.num_rows])], ["rows"])
 
     Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
@@ -126,7 +128,7 @@ class Log:
     def rows(self, step: int) -> pa.Table:
         """A step's rows, but for those whose first copy another cell has."""
         header, tables = read_segment(self.store.log(self.cell, step))
-        rows, plan = tables["rows"], self._plan(int(header["declared"]))
+        rows, plan = tables[ROWS], self._plan(int(header["declared"]))
         parts = [_no_rows(self.layout, with_stream=True)]
         if not rows.num_rows:
             return parts[0]
@@ -185,8 +187,7 @@ def _updates(store: Store, declared: Declared) -> tuple[list[str], list[str]]:
     """Files with the first contents of the tables, and with what came after, in order."""
     contents: dict[str, str] = {}
     updates: dict[str, str] = {}
-    folder = store.root / "tables"
-    for place in sorted(folder.iterdir(), key=_order) if folder.is_dir() else []:
+    for _, place in store.updates():
         header, _ = read_segment(place)
         table = header["table"]
         if table not in declared.tables:
@@ -197,8 +198,3 @@ def _updates(store: Store, declared: Declared) -> tuple[list[str], list[str]]:
         else:
             updates[place.name] = table
     return list(contents.values()), list(updates)
-
-
-def _order(place: Any) -> tuple[int, int]:
-    step, number = place.stem.split("-")
-    return int(step), int(number)

@@ -76,8 +76,7 @@ class Routes:
         """Some rows are of no use to any query."""
         self._newest = [F.count(F.lit(1)).alias("")]
         self._newest += [F.max(F.when(self._own[name], self._times[name])).alias(name) for name in places]
-        self._goals(slots := [*more, *(f"c{i}" for i in range(len(plan.layout.slots)))])
-        self._slots = slots
+        self._goals([*more, *(f"c{i}" for i in range(len(plan.layout.slots)))])
 
     def _goals(self, slots: list[str]) -> None:
         """Which input a row is for, and which cell it goes to; a list of such where any row goes to several."""

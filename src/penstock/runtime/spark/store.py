@@ -104,6 +104,15 @@ class Store:
         place = self.root / "done" / f"{step:012d}.json"
         return max(read_json(place)["newest"].values(), default=-LATEST) if place.exists() else None
 
+    def updates(self) -> list[tuple[int, Path]]:
+        """The files with updates of tables, in order, each with its step."""
+        found = (
+            re.fullmatch(r"(\d+)-(\d+)\.arrow", place.name)
+            for place in (self.root / "tables").glob("*.arrow")
+        )
+        order = sorted((int(m[1]), int(m[2]), m[0]) for m in found if m)
+        return [(step, self.root / "tables" / name) for step, _, name in order]
+
     def is_over(self, step: int) -> bool:
         """Whether every cell has answered a step: whoever logs it only now comes too late."""
         name = f"{step:012d}.json"
@@ -159,6 +168,17 @@ class Store:
         for kind in ("steps", "done", "declared"):
             for step in [n for n in self.numbers(kind) if n < oldest][:-1]:
                 (self.root / kind / f"{step:012d}.json").unlink(missing_ok=True)
+
+
+def everywhere(checkpoint: str | os.PathLike[str]) -> Path:
+    """The checkpoint directory by the name under which every machine finds it."""
+    path = re.sub(r"^file:/+", "/", str(checkpoint))
+    if re.match(r"[A-Za-z][\w+.-]+:/", path):
+        raise StateError(
+            f"{checkpoint} is not a directory that processes can open",
+            hint="name one on a file system that is mounted at the same path on every machine",
+        )
+    return Path(path).absolute()
 
 
 def uri(place: Path) -> str:
