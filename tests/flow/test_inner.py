@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from penstock.flow.stages import stages
 from penstock.operators.windows import AnnouncedWindow
 from penstock.plan.catalog import Catalog
 from penstock.runtime.border import read_rows
-from penstock.runtime.cells import NEVER_BY_ITSELF
 from penstock.runtime.embedded import Engine
 from penstock.runtime.snapshot import dump, read, restore, write
 
@@ -83,7 +81,7 @@ def test_rows_wait_until_every_cell_below_has_passed_them(tmp_path: Path) -> Non
         engine.raise_watermarks({one.name.lower(): watermark})
         return [tuple(change.values()) for change in engine.queries["q"].answer.changes().to_pylist()]
 
-    engine = Engine(Catalog({one.name.lower(): replace(one.declared, delay=NEVER_BY_ITSELF)}))
+    engine = Engine(Catalog({one.name.lower(): one.declared}))
     for stream in engine.catalog.streams.values():
         engine.add_stream(stream)
     engine.register("q", found.upper.root, keep=True)

@@ -25,6 +25,11 @@ QUERIES = {
     "whole": "SELECT COUNT(*) AS n FROM b [RANGE 7]",
     "last": "SELECT x, y FROM a [PARTITION BY x ROWS 2]",
     "near": "SELECT a.y, b.d FROM a [RANGE 3], b [RANGE 3] WHERE a.y < b.d",
+    "met": (
+        "SELECT g.n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g, b [RANGE 10]"
+        " WHERE g.n = b.x GROUP BY g.n"
+    ),
+    "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g GROUP BY n",
     "theirs": "SELECT l.x, l.y, r.y AS z FROM a [RANGE 5] AS l, a [RANGE 5] AS r WHERE l.x = r.y",
 }
 

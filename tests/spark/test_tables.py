@@ -54,7 +54,7 @@ def test_an_update_holds_from_one_instant_on_in_every_cell(spark: SparkSession, 
         there.query(f"SELECT COUNT(*) AS n FROM {stream} [RANGE 100], names WHERE x = k", name=name)
     found: dict[int, list[Any]] = {}
     there.foreach_batch(lambda frame, step: found.update({step: frame.collect()}))
-    assert {tuple(p.cells) for p in there.flow.plan().placements.values()} == {(0,), (1,)}
+    assert {tuple(q.upper.cells) for q in there.flow.plan().queries.values()} == {(0,), (1,)}
 
     def step(rows: dict[str, list[int]], *, flush: bool = False) -> None:
         for stream, times in rows.items():

@@ -73,6 +73,16 @@ class Stages:
         yield from (low.placement for low in self.lower)
         yield self.upper
 
+    def named(self, name: str) -> Iterator[tuple[int, str, Placement]]:
+        """Every part with its stage, 0 or 1, and the name it runs under; a query that was not cut runs in the first."""
+        yield from ((0, low.name, low.placement) for low in self.lower)
+        yield int(bool(self.lower)), name, self.upper
+
+    @property
+    def cells(self) -> int:
+        """How many take part."""
+        return max(len(part.cells) for part in self.parts)
+
     @property
     def is_spread(self) -> bool:
         return any(part.is_spread for part in self.parts)

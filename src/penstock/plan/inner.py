@@ -23,11 +23,14 @@ EXP, SIGN = 1, 2
 HEAD = 3
 """Where the columns begin."""
 
+NEVER_BY_ITSELF = 1 << 62
+"""A delay so long that rows raise no watermark: time moves when somebody says so."""
+
 
 def inner_stream(name: str, columns: Schema, time_type: Type) -> Stream:
     """The stream that carries changes with these columns."""
     head = (Field("__ts", time_type), Field("__exp", time_type), Field("__sign", Type.TINYINT))
-    return Stream(name, head + tuple(Field(f.name, f.type) for f in columns), 0)
+    return Stream(name, head + tuple(Field(f.name, f.type) for f in columns), 0, NEVER_BY_ITSELF)
 
 
 def leaf(stream: Stream, pattern: Pattern, schema: Schema, carried: Sequence[int]) -> Node:

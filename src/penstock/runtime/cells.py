@@ -27,6 +27,7 @@ from penstock.flow.partition import Input, Placement
 from penstock.flow.route import Router
 from penstock.flow.stages import Stages, stages
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.inner import NEVER_BY_ITSELF
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.runtime.answer import Answer
@@ -36,9 +37,6 @@ from penstock.runtime.source import Source
 from penstock.state import words
 from penstock.state.arrow import from_arrow, to_arrow
 from penstock.state.strings import Strings
-
-NEVER_BY_ITSELF = 1 << 62
-"""A delay so long that rows raise no watermark: a cell's time moves when it is told to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class RelationState:
         self.table = table
         self._types = [f.type for f in table.schema]
         self.content: tuple[Column, ...] = tuple(Column(np.empty(0, t.dtype)) for t in self._types)
-        self._waiting: list[tuple[int, tuple[Column, ...], tuple[Column, ...]]] = []
+        self.waiting: list[tuple[int, tuple[Column, ...], tuple[Column, ...]]] = []
 
     def update(self, at: int, clock: int, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
         """Schedule an update; deletes name rows of the table as it will be then."""
@@ -32,9 +32,9 @@ class RelationState:
                 f"table {self.table.name}: an update at {at} is too late: the clock is at {clock}",
                 hint="leave out `at`, or give a later time",
             )
-        before = [u for u in self._waiting if u[0] < at]
-        same = [u for u in self._waiting if u[0] == at]
-        after = [u for u in self._waiting if u[0] > at]
+        before = [u for u in self.waiting if u[0] < at]
+        same = [u for u in self.waiting if u[0] == at]
+        after = [u for u in self.waiting if u[0] > at]
         for _, gone, new in same:
             # One instant, one change: what came and went within it was never there.
             kept, left = _matched(new, delete, self._types)
@@ -44,13 +44,13 @@ class RelationState:
         future = self.content
         for _, gone, new in waiting:
             future = _applied(future, gone, new, self._types, self.table.name)
-        self._waiting = waiting
+        self.waiting = waiting
 
     def take(self, clock: int) -> Batch:
         """Changes up to the clock, which the content now includes."""
         parts: list[tuple[int, int, tuple[Column, ...]]] = []
-        while self._waiting and self._waiting[0][0] <= clock:
-            at, gone, new = self._waiting.pop(0)
+        while self.waiting and self.waiting[0][0] <= clock:
+            at, gone, new = self.waiting.pop(0)
             self.content = _applied(self.content, gone, new, self._types, self.table.name)
             parts += [(at, -1, gone), (at, 1, new)]
         return changes(parts, self._types)
@@ -86,8 +86,8 @@ class RelationState:
     def save(self, arena: Arena) -> None:
         """Lay the content and the updates that wait into an arena."""
         arena.keep_columns("content", self.content)
-        arena.keep("ats", np.array([at for at, _, _ in self._waiting], np.int64))
-        for k, (_, gone, new) in enumerate(self._waiting):
+        arena.keep("ats", np.array([at for at, _, _ in self.waiting], np.int64))
+        for k, (_, gone, new) in enumerate(self.waiting):
             arena.keep_columns(f"{k}.gone", gone)
             arena.keep_columns(f"{k}.new", new)
 
@@ -102,10 +102,10 @@ class RelationState:
 
         self.content = columns("content")
         ats = arena.taken("ats", np.int64).tolist()
-        self._waiting = [(at, columns(f"{k}.gone"), columns(f"{k}.new")) for k, at in enumerate(ats)]
+        self.waiting = [(at, columns(f"{k}.gone"), columns(f"{k}.new")) for k, at in enumerate(ats)]
 
     def columns_in_use(self) -> list[tuple[Column, ...]]:
-        return [self.content, *(part for _, gone, new in self._waiting for part in (gone, new))]
+        return [self.content, *(part for _, gone, new in self.waiting for part in (gone, new))]
 
 
 def gather(columns: Sequence[Column], rows: Array) -> tuple[Column, ...]:

@@ -215,8 +215,8 @@ class SparkSession(Session):
 
     def explain(self) -> str:
         """Every query's plan, and how rows are spread over the cells."""
-        placed = self.flow.plan().placements
-        cells = [f"{name} in {len(p.cells)} of {self.flow.cells} cells: {p}" for name, p in placed.items()]
+        placed = self.flow.plan().queries
+        cells = [f"{name} in {q.cells} of {self.flow.cells} cells: {q}" for name, q in placed.items()]
         return super().explain() + "\n\n" + "\n".join(cells)
 
     # ------------------------------------------------------------------ running

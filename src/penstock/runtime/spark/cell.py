@@ -1,4 +1,4 @@
-"""One cell: an embedded engine, the log of what it accepted, and the way back after a crash.
+"""One cell: an engine for each of two stages, the log of what it accepted, and the way back after a crash.
 
 Invariant  the state after step n is a function of the declarations, the logged input and the watermarks of steps 1..n.
            A step is asked for at least once: one that has been applied is answered with what was laid down, one that
@@ -10,35 +10,35 @@ Cost       a step: one write and one flush of its input; now and then one of the
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.data.batch import Column, gather
-from penstock.data.clock import LATEST
+from penstock.data.batch import Column
 from penstock.errors import StateError
-from penstock.kernels.events import time_order
-from penstock.plan.catalog import Catalog, Function, Stream
+from penstock.plan.catalog import Function
 from penstock.runtime import snapshot
-from penstock.runtime.border import read_rows, write_column
+from penstock.runtime.border import write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.layout import INPUT, Layout
+from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
+from penstock.runtime.spark.stage import Stage
 from penstock.runtime.spark.store import Store, read_segment, whole, write_segment
 
 ROWS = "rows"
 TOGETHER = "/together"
 """Under which all queries' changes are laid down as one table; no query's own name comes to this."""
+_UPPER = "upper/"
 LEAST_LOG = 8 << 20
 """Bytes of log that are replayed sooner than a state is read."""
 
@@ -67,7 +67,8 @@ class Cell:
         """The last step applied."""
         self._declared_at = 0
         self._flowing: Flowing | None = None
-        self._engine: Engine | None = None
+        self._lower = Stage(self.number, 0)
+        self._upper = Stage(self.number, 1, below=self._lower)
         self._answer: dict[str, Any] = {}
         self._logged = self._stated = 0
         """Bytes of log since the last state, and bytes of that state."""
@@ -88,9 +89,9 @@ class Cell:
             told = found.meta.pop("cell")
             declared = Declared.of(self.store.get("declared", told["declared"]))
             wanted = flowing(declared, declared.catalog(self.functions), self.cells)
-            catalog = Catalog(wanted.streams(self.number), dict(declared.tables), dict(self.functions))
-            queries = [(name, root, wanted.keeps(name)) for name, root in wanted.roots(self.number).items()]
-            self._engine = snapshot.restore(catalog, queries, found)
+            lower, upper = _parted(found)
+            self._lower.take_up(wanted, lower)
+            self._upper.take_up(wanted, upper)
             self._flowing, self._declared_at = wanted, told["declared"]
             self.version, self._answer = step, told["answer"]
             self._stated, self._logged = _bytes(found), 0
@@ -100,7 +101,7 @@ class Cell:
             not self.version
             and logged
             and logged[0] != 1
-            and read_segment(self.store.log(self.number, logged[0]))[0].get("begins")
+            and "deal" in read_segment(self.store.log(self.number, logged[0]))[0]
         ):
             self.version = logged[0] - 1  # rows were dealt out anew, and this is where they begin
             return True
@@ -108,9 +109,9 @@ class Cell:
 
     def _save(self) -> None:
         """Write the state once the log since the last one is longer than it, and let go of what lies before the last but one."""
-        if self._engine is None or self._logged < max(LEAST_LOG, self._stated):
+        if self._flowing is None or self._logged < max(LEAST_LOG, self._stated):
             return
-        found = snapshot.dump(self._engine)
+        found = _joined(snapshot.dump(self._lower.engine), snapshot.dump(self._upper.engine))
         answer = self._answer
         if self.carried:  # whoever takes up the state here can be asked for them
             laid = self._write(self.version, self.carried)
@@ -126,13 +127,13 @@ class Cell:
 
     def _out_of_sight(self) -> int:
         """The step from which on rows can still matter to a query: other cells could be made from these (see `rescale`)."""
-        assert self._engine is not None and self._flowing is not None
+        assert self._flowing is not None
         far = self._flowing.horizon
         if far is None:
             return self.version
         for step in self.store.logs(self.number):
             newest = self.store.newest(step)
-            if newest is None or newest + far > self._engine.clock:
+            if newest is None or newest + far > self._lower.engine.clock:
                 return step
         return self.version
 
@@ -206,106 +207,69 @@ class Cell:
 
     def _apply(self, header: dict[str, Any], rows: pa.Table, *, lay_down: bool) -> dict[str, Any]:
         began = time.perf_counter()
-        step = int(header["step"])
-        engine = self._told(int(header["declared"]), header["watermarks"], header["updates"])
-        self._update_tables(engine, header["updates"], first=False)
-        views = self._views(engine, header["views"]) if lay_down and header["flush"] is None else {}
-        counts = self._feed(engine, rows, header["watermarks"], step if lay_down else None)
+        step, watermarks = int(header["step"]), header["watermarks"]
+        lower, upper = self._lower, self._upper
+        plan = self._told(int(header["declared"]), watermarks, header["updates"])
+        shown = lower.clock  # by all cells, before any runs ahead
+        views = lower.views(header["views"]) if lay_down else {}
+        which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
+        aside = functools.partial(self._set_aside, step) if lay_down else None
+        counts = [stage.feed(rows, which, watermarks, aside) for stage in (lower, upper)]
         if header["flush"] is not None:
-            engine.limit = self._limit(header["flush"])
-            engine.raise_watermarks(self._physical(header["flush"]))
-            views = self._views(engine, header["views"]) if lay_down else {}
-        engine.settle()
-        results = {s.name: s.answer.changes() for s in engine.queries.values() if s.answer.has_changes}
+            for stage in (lower, upper):
+                stage.raise_watermarks(header["flush"])
+            shown = lower.clock
+            views = lower.views(header["views"]) if lay_down else {}
+        upper.raise_inner(header["inner"]["until"])
+        said = lower.changes()
+        inner = {name: said.pop(name) for name in plan.lower if name in said}
+        results = said | upper.changes()
+        views |= upper.views(header["views"]) if lay_down else {}
+        if header["again"]:  # it has all been said before
+            results = {}
         wanted: dict[str, pa.Table] = {}
         if lay_down:
             wanted = {name: results[name] for name in header["sinks"] if name in results}
             if header["together"] and results:
                 wanted[TOGETHER] = self._put_together(results)
-            wanted |= views
+            wanted |= {view_name(name): table for name, table in views.items()}
         laid = self._lay_down(step, wanted) if lay_down else None
         self.version = step
         return {
             "cell": self.number,
             "step": step,
-            "clock": engine.clock if engine.queries else None,
+            "clock": lower.clock,
+            "shown": shown if header["views"] else None,
+            "upper": upper.clock,
             "out": {name: table.num_rows for name, table in results.items()},
             "laid": laid,
             "files": [] if laid is None else list(wanted),
-            "state_bytes": engine.size_bytes,
+            "inner": self._hand_on(step, inner) if lay_down else {},
+            "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
-            **counts,
+            "rows": sum(c["rows"] for c in counts),
+            **{part: counts[0][part] | counts[1][part] for part in ("late", "newest")},
         }
 
     # ------------------------------------------------------------------ what is asked
 
-    def _told(self, declared_at: int, watermarks: dict[str, int], updates: list[str]) -> Engine:
-        """The engine with the watermarks of the step and the queries declared for it."""
-        engine = self._engine
-        if engine is not None and self._flowing is not None:
-            engine.limit = self._limit(watermarks)
-            engine.raise_watermarks(self._physical(watermarks))
-        if engine is None or declared_at != self._declared_at:
+    def _told(self, declared_at: int, watermarks: dict[str, int], updates: list[str]) -> Flowing:
+        """Both stages with the watermarks of the step, the queries declared for it, and the tables as they are from it on."""
+        stages = (self._lower, self._upper)
+        for stage in stages:
+            stage.raise_watermarks(watermarks)
+        read = [read_segment(self.store.root / "tables" / name) for name in updates]
+        if self._flowing is None or declared_at != self._declared_at:
             declared = Declared.of(self.store.get("declared", declared_at))
-            engine = self._declare(
-                engine, flowing(declared, declared.catalog(self.functions), self.cells), updates
-            )
+            self._flowing = flowing(declared, declared.catalog(self.functions), self.cells)
             self._declared_at = declared_at
-            engine.limit = self._limit(watermarks)
-            engine.raise_watermarks(self._physical(watermarks))
-        return engine
-
-    def _declare(self, engine: Engine | None, wanted: Flowing, updates: list[str]) -> Engine:
-        """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
-        if engine is None:
-            engine = Engine(Catalog())
-        engine.catalog.functions.update(wanted.catalog.functions)
-        roots, streams = wanted.roots(self.number), wanted.streams(self.number)
-        for key, stream in streams.items():
-            if key not in engine.sources:
-                engine.add_stream(stream)
-                engine.catalog.streams[key] = stream
-        for key, table in wanted.catalog.tables.items():
-            if key not in engine.tables:
-                engine.add_table(table)
-                engine.catalog.tables[key] = table
-        self._update_tables(engine, updates, first=True)
-        for standing in list(engine.queries.values()):
-            before = self._flowing.begun.get(standing.name) if self._flowing is not None else None
-            if standing.name not in roots or before != wanted.begun[standing.name]:
-                engine.drop(standing.name)
-        for name, root in roots.items():
-            if name.lower() not in engine.queries:
-                engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
-        for key in [k for k in engine.sources if k not in streams]:
-            del engine.sources[key], engine.catalog.streams[key]
-        self._engine, self._flowing = engine, wanted
-        return engine
-
-    def _limit(self, watermarks: dict[str, int]) -> int:
-        """A cell that reads fewer streams than the others waits for the rest: after a step without rows all have one clock."""
-        assert self._flowing is not None
-        others = {fed.stream for fed in self._flowing.inputs} - self._flowing.read(self.number)
-        return min((watermarks[s] - 1 for s in others if s in watermarks), default=LATEST)
-
-    def _physical(self, watermarks: dict[str, int]) -> dict[str, int]:
-        """Watermarks of streams as those of their inputs."""
-        assert self._flowing is not None and self._engine is not None
-        inputs = self._flowing.inputs
-        return {
-            i.name: watermarks[i.stream]
-            for i in inputs
-            if i.stream in watermarks and i.name in self._engine.sources
-        }
-
-    def _views(self, engine: Engine, names: list[str]) -> dict[str, pa.Table]:
-        """Current answers, as of the watermarks: the same instant in every cell, before any has run ahead."""
-        return {
-            view_name(name): engine.snapshot(engine.queries[name.lower()])
-            for name in names
-            if name.lower() in engine.queries
-        }
+            for stage in stages:
+                stage.declare(self._flowing, read)
+                stage.raise_watermarks(watermarks)
+        for stage in stages:
+            stage.update_tables(read)
+        return self._flowing
 
     def _put_together(self, results: dict[str, pa.Table]) -> pa.Table:
         """All queries' changes as one table, `__query` first."""
@@ -322,57 +286,6 @@ class Cell:
                 )
             parts.append(pa.table(arrays))
         return pa.concat_tables(parts)
-
-    def _update_tables(self, engine: Engine, updates: list[str], *, first: bool) -> None:
-        """First contents come before the queries that read them, updates after."""
-        for name in updates:
-            header, tables = read_segment(self.store.root / "tables" / name)
-            if header["first"] != first:
-                continue
-            schema = engine.tables[header["table"]].table.schema
-            gone, new = (read_rows(tables[part], schema, engine.strings) for part in ("delete", "insert"))
-            if first:
-                engine.load(header["table"], new)
-            else:
-                engine.update(header["table"], header["at"], gone, new)
-
-    def _feed(
-        self, engine: Engine, rows: pa.Table, watermarks: dict[str, int], late_step: int | None
-    ) -> dict[str, Any]:
-        """Rows to their inputs in time order, but for those that came too late."""
-        assert self._flowing is not None
-        late: dict[str, int] = {}
-        newest: dict[str, int] = {}
-        seen = 0
-        which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
-        for number, fed in enumerate(self._flowing.inputs):
-            own = (
-                rows
-                if len(self._flowing.inputs) == 1
-                else rows.take(pa.array(np.flatnonzero(which == number)))
-            )
-            if not own.num_rows:
-                continue
-            stream = fed.input.stream
-            speaks = fed.speaks and fed.input.routing.is_first_copy(self.number)
-            seen += own.num_rows if speaks else 0
-            if fed.counted:
-                own = own.take(_content_order(own, self._flowing.layout, fed))
-            columns = self._flowing.layout.read(own, stream, engine.strings)
-            ts = columns[stream.time].values
-            newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
-            too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
-            if too_late.any():
-                if speaks:
-                    late[fed.stream] = int(too_late.sum())
-                    if late_step is not None:
-                        self._set_aside(
-                            stream, fed.stream, _at(columns, np.flatnonzero(too_late)), engine, late_step
-                        )
-                columns = _at(columns, np.flatnonzero(~too_late))
-            order = time_order(columns[stream.time].values)
-            engine.push(fed.name, columns if order is None else _at(columns, order))
-        return {"rows": seen, "late": late, "newest": newest}
 
     # ------------------------------------------------------------------ what is laid down
 
@@ -392,14 +305,23 @@ class Cell:
             write_results(for_spark(table), folder / file_name(name))
         return laid
 
-    def _set_aside(
-        self, stream: Stream, name: str, columns: tuple[Column, ...], engine: Engine, step: int
-    ) -> None:
-        place = self.store.late(name, step, self.number)
-        arrays = [
-            write_column(c, f.type, engine.strings) for c, f in zip(columns, stream.schema, strict=True)
-        ]
-        table = pa.Table.from_arrays(arrays, names=[f.name for f in stream.schema])
+    def _hand_on(self, step: int, said: dict[str, pa.Table]) -> dict[str, str]:
+        """What the parts below say, for the second stages of the next step; the files, which outlive this process."""
+        assert self._flowing is not None
+        folder = self.store.out(step, f"{self.number}-{secrets.token_hex(6)}")
+        laid = {}
+        for name, changes in said.items():
+            place = folder / file_name(name)
+            with whole(place) as file:
+                write_results(travelling(self._flowing.lower[name].rows(changes)), file)
+            laid[name] = str(place.relative_to(self.store.root))
+        return laid
+
+    def _set_aside(self, step: int, fed: Fed, columns: tuple[Column, ...], engine: Engine) -> None:
+        place = self.store.late(fed.stream, step, self.number)
+        schema = fed.input.stream.schema
+        arrays = [write_column(c, f.type, engine.strings) for c, f in zip(columns, schema, strict=True)]
+        table = pa.Table.from_arrays(arrays, names=[f.name for f in schema])
         with whole(place) as file:
             pq.write_table(for_spark(table), file)
 
@@ -414,10 +336,29 @@ def file_name(what: str) -> str:
     return f"{quote(what, safe='')}.parquet"
 
 
-def write_results(table: pa.Table, place: Path) -> None:
-    """A file that is read once. A dictionary of numbers costs more than it saves: 183 → 70 ms for a million changes."""
+def write_results(table: pa.Table, place: Path | IO[bytes]) -> None:
+    """A file that is read once, and in its order: one group of rows. A dictionary of numbers costs more than it saves: 183 → 70 ms for a million changes."""
     texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
-    pq.write_table(table, place, compression="lz4", use_dictionary=texts, write_statistics=False)
+    pq.write_table(
+        table,
+        place,
+        compression="lz4",
+        use_dictionary=texts,
+        write_statistics=False,
+        row_group_size=max(1, table.num_rows),
+    )
+
+
+def travelling(table: pa.Table) -> pa.Table:
+    """Times as numbers, as rows of streams have them on their way."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us")).cast(pa.int64())
+        elif pa.types.is_date32(column.type):
+            column = column.cast(pa.int32())
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def for_spark(table: pa.Table, *, intervals: bool = False) -> pa.Table:
@@ -435,17 +376,20 @@ def for_spark(table: pa.Table, *, intervals: bool = False) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
-    """Rows by time and then by content: what a window that counts rows sees must not hang on how they came."""
-    places = layout.places[fed.stream]
-    keys = dict.fromkeys([places[fed.input.stream.time], *places])
-    there = [f"c{slot}" for slot in keys if f"c{slot}" in rows.column_names]
-    return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in there])
-
-
 def _bytes(found: snapshot.Snapshot) -> int:
     return sum(array.nbytes for array in found.arrays.values())
 
 
-def _at(columns: tuple[Column, ...], rows: Any) -> tuple[Column, ...]:
-    return tuple(Column(c.values, c.valid) for c in gather(columns, rows))
+def _joined(lower: snapshot.Snapshot, upper: snapshot.Snapshot) -> snapshot.Snapshot:
+    """Both stages in one file."""
+    arrays = {**lower.arrays, **{_UPPER + name: array for name, array in upper.arrays.items()}}
+    return snapshot.Snapshot({**lower.meta, "upper": upper.meta}, arrays)
+
+
+def _parted(both: snapshot.Snapshot) -> tuple[snapshot.Snapshot, snapshot.Snapshot]:
+    """What `_joined` joined."""
+    found: list[dict[str, Any]] = [{}, {}]
+    for name, array in both.arrays.items():
+        found[name.startswith(_UPPER)][name.removeprefix(_UPPER)] = array
+    upper = both.meta.pop("upper")
+    return snapshot.Snapshot(both.meta, found[0]), snapshot.Snapshot(upper, found[1])

@@ -31,6 +31,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.spark import host
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.layout import lay_out
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
@@ -45,6 +46,9 @@ THIN = 20_000
 """Rows in the last step from which on it pays to leave out in the next one what no query can use."""
 TIDY = 100
 """Steps between two looks for files that nobody needs any more."""
+
+Inner = dict[str, Any]
+"""`laid`: files by part; `until`: all cells have said what they say before this instant; `declared`: the declarations of then."""
 
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
@@ -80,6 +84,8 @@ class Flow:
         self._before = Declared() if told is None else Declared.of(told[1])
         """What the checkpoint holds state for."""
         steps = self.store.numbers("steps")
+        if steps and self.store.get("steps", steps[-1]).get("deal", self.store.deal) != self.store.deal:
+            self.store.forget_step(steps.pop())  # cells of another number were to begin with it
         self.step = steps[-1] if steps else 0
         """The last step decided."""
         decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
@@ -90,8 +96,10 @@ class Flow:
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
         self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
         self.clock: int | None = done[1]["clock"] if done else None
-        self.ahead: int = done[1].get("ahead", EARLIEST) if done else EARLIEST
+        self.ahead: int = done[1]["ahead"] if done else EARLIEST
         """No cell has passed this instant."""
+        self.inner: Inner = done[1]["inner"] if done else {"until": EARLIEST, "laid": {}, "declared": 0}
+        """What the parts of queries below cuts said in the last step, for those above in the next."""
         self.matched: dict[str, int] = {}
         self.failed: BaseException | None = None
         self.behind = False
@@ -117,7 +125,7 @@ class Flow:
         return self._stepping[1]
 
     def root(self, query: str) -> Root:
-        return self.plan().placements[query].root
+        return self.plan().queries[query].root
 
     @property
     def first_instant(self) -> int:
@@ -193,10 +201,11 @@ class Flow:
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
-        """Bring every cell to the clock."""
+        """Bring every cell to the clock: the first stages, and then the second ones."""
         with self.lock:
-            if self.behind:
-                self._run(self._decide(None, None), None)
+            for _ in range(2):
+                if self.behind:
+                    self._run(self._decide(None, None), None)
 
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
@@ -204,6 +213,7 @@ class Flow:
             if self.newest:
                 end = max(self.newest.values()) + 1
                 self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
+                self.settle()
 
     def recover(self) -> None:
         """A step without rows that was decided and not done is done now; one with rows Spark asks for again."""
@@ -212,8 +222,14 @@ class Flow:
                 header = self.store.get("steps", self.step)
                 if header["batch"] is None:
                     self._run(header, None)
+            header = self.store.get("steps", self.step) if self.step else {}
+            if "deal" in header and self._plan_of(header)[0].lower:
+                # Cells have begun anew. What the second stages make of what was said below has been said once, too.
+                self._run(self._decide(None, None, again=True), None)
 
-    def _decide(self, batch: int | None, flush: dict[str, int] | None) -> dict[str, Any]:
+    def _decide(
+        self, batch: int | None, flush: dict[str, int] | None, *, again: bool = False
+    ) -> dict[str, Any]:
         """The header of the next step, written down; the one written before if Spark asks again."""
         if self._asked_before(batch):
             return self.store.get("steps", self.step)
@@ -244,6 +260,8 @@ class Flow:
             "views": [name for name in self.declared.queries if self.views.get(name)],
             "together": bool(self.sinks.get("")),
             "flush": flush,
+            "inner": self._still_wanted(known[0]),
+            "again": again,
         }
         self.store.put("steps", step, header)
         self._updates.clear()
@@ -259,12 +277,29 @@ class Flow:
         """Go on with as many cells as are wanted."""
         if self.done:
             self._run(self._decide(None, None), None)  # every cell comes to the clock
-            self.store = rescale(self.spark, self.store, self.functions, self.cells, self.wanted)
+            self.settle()
+            rescale(self.spark, self.store, self.functions, self.cells, self.wanted)
+            self.step += 1
         else:
-            self.store = self.store.next_deal()
-            self.store.enter(self.wanted)
+            self.store.next_deal().enter(self.wanted)
         self.close()
+        self.store = Store(self.store.root)
         self.cells, self._name, self._planned = self.wanted, _new_name(), None
+        self.recover()
+
+    def _still_wanted(self, declared_at: int) -> Inner:
+        """What the last step said, for the parts that are still there."""
+        then = self.inner
+        if then["declared"] == declared_at or not then["laid"]:
+            return then
+        told = Declared.of(self.store.get("declared", then["declared"]))
+        same = {
+            low.name
+            for name, query in self.plan().queries.items()
+            for low in query.lower
+            if self.plan().begun[name] == (told.queries.get(name), told.since.get(name))
+        }
+        return {**then, "laid": {name: files for name, files in then["laid"].items() if name in same}}
 
     def _since(self, name: str) -> int | None:
         """When a query begins: at the first instant of which no row has been dealt out without it."""
@@ -299,9 +334,10 @@ class Flow:
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put("done", step, {**content, "ahead": self.ahead})
+            self.store.put("done", step, {**content, "ahead": self.ahead, "inner": self.inner})
             self.done = step
-        self._tell(header, answers, done - began, time.perf_counter() - done)
+        if not header["again"]:
+            self._tell(header, answers, done - began, time.perf_counter() - done)
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
@@ -312,14 +348,13 @@ class Flow:
         """The cells' answers, once they are collected, and whether `watch` is told of rows that no cell is to see."""
         plan, routes = self._plan_of(header)
         watched = False
-        if frame is None:
-            spread = self._nothing(plan)
-        else:
-            if self._last_rows >= THIN:
-                watched = routes.selects
-                frame = routes.observed(frame, watch) if watched else frame
-                frame = routes.thinned(frame, header["watermarks"])
-            spread = routes.spread(frame)
+        if frame is not None:
+            thin = self._last_rows >= THIN
+            watched = routes.unread or (thin and routes.selects)
+            frame = routes.observed(frame, watch) if watched else frame
+            frame = routes.thinned(frame, header["watermarks"]) if thin else frame
+        frame = routes.with_inner(self.spark, frame, self._files(header))
+        spread = self._nothing(plan) if frame is None else routes.spread(frame)
         name, root, cells = self._name, str(self.store.root), self.cells
         mark = host.mark_of(self.store.root, name)
         mark.parent.mkdir(exist_ok=True)
@@ -338,6 +373,11 @@ class Flow:
             yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
 
         return spread.mapInArrow(task, "answer STRING, carried BINARY"), watched
+
+    def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
+        """What the parts below have said, where Spark finds it."""
+        laid = header["inner"]["laid"]
+        return {name: [uri(self.store.root / place) for place in places] for name, places in laid.items()}
 
     def _nothing(self, plan: Flowing) -> DataFrame:
         """A frame without rows, one partition a cell."""
@@ -359,18 +399,14 @@ class Flow:
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
         plan, _ = self._plan_of(header)
-        read = {i.stream for i in plan.inputs}
+        read = {i.stream for i in plan.inputs if i.below is None}
         if read:
             clock = min(watermarks[name] for name in read) - 1
             self.clock = clock if self.clock is None else max(self.clock, clock)
-            shown = (
-                min(header["watermarks"][name] for name in read) - 1
-                if header["flush"] is None
-                else self.clock
-            )
-            self.behind = any(a["clock"] is not None and a["clock"] < self.clock for a in answers)
-            self.behind |= bool(header["views"]) and shown < self.clock
+            clocks = [a[which] for a in answers for which in ("clock", "upper", "shown")]
+            self.behind = any(c is not None and c < self.clock for c in clocks)
         self.ahead = max(self.ahead, _ahead(plan, self.cells, watermarks))
+        self.inner = _said_below(header, answers)
         counted: dict[str, int] = {}
         for answer in answers:
             for name, rows in answer["out"].items():
@@ -425,7 +461,7 @@ class Flow:
             if step > self.step:
                 place.unlink()  # the step was not decided any more
         self.recover()
-        layout = self.plan().layout
+        layout = lay_out(self.declared.streams.values())
         parts = [
             laid_out(streams[name], stream, number, layout)
             for number, (name, stream) in enumerate(self.declared.streams.items())
@@ -457,7 +493,25 @@ def _seen(watch: Observation) -> dict[str, Any]:
     seen = watch.get
     rows = seen.pop("")
     newest = {name: int(at) for name, at in seen.items() if at is not None}
-    return {"clock": None, "out": {}, "late": {}, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
+    nothing: dict[str, Any] = {
+        "clock": None,
+        "upper": None,
+        "shown": None,
+        "out": {},
+        "late": {},
+        "inner": {},
+    }
+    return {**nothing, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
+
+
+def _said_below(header: dict[str, Any], answers: list[dict[str, Any]]) -> Inner:
+    """What parts below cuts have said in a step."""
+    laid: dict[str, list[str]] = {}
+    for answer in answers:
+        for name, place in answer["inner"].items():
+            laid.setdefault(name, []).append(place)
+    until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
+    return {"until": until, "laid": laid, "declared": header["declared"]}
 
 
 def _new_name() -> str:

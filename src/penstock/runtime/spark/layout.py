@@ -21,6 +21,8 @@ TRAVELS_AS = {Type.TIMESTAMP: Type.BIGINT, Type.DATE: Type.INT}
 """Types that cross as another one: microseconds and days."""
 
 CELL, INPUT = "__cell", "__input"
+STEP = "__step"
+"""Rows that were dealt out anew say with which step they came first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.data.types import Type
 from penstock.flow.horizon import horizon
 from penstock.flow.partition import Input, Placement, place
+from penstock.flow.stages import Lower, Stages, stages
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
@@ -22,19 +24,23 @@ class Fed:
     """An input as rows of a step carry it: by its place in `Flowing.inputs`."""
 
     input: Input
+    stage: int
+    """Which of a cell's stages reads it: 0, or 1 above a cut."""
+    below: str | None
+    """The query whose part below a cut gives the rows; None: a stream that was declared."""
     counted: bool
     """A window counts its rows."""
     speaks: bool
-    """The first input of its stream: late rows are counted here."""
+    """The first input of a declared stream: late rows are counted here."""
 
     @property
     def name(self) -> str:
-        """The key of the stream that a cell's engine knows."""
+        """The key of the stream that a stage's engine knows."""
         return self.input.name.lower()
 
     @property
     def stream(self) -> str:
-        """The key of the stream that was declared."""
+        """The key of the stream that was declared, or that is named after a part below."""
         return self.input.stream.name.lower()
 
 
@@ -45,18 +51,19 @@ class Flowing:
     catalog: Catalog
     """As declared."""
     inputs: tuple[Fed, ...]
-    placements: dict[str, Placement]
+    queries: dict[str, Stages]
     begun: dict[str, tuple[str, int | None]]
-    """What a query says and since when: the same name with another meaning is another query."""
+    """What a query says and since when, under the names of its parts too: the same name with another meaning is another query."""
     kept: tuple[str, ...]
     """Queries whose answers are kept as views."""
     layout: Layout
+    """Of the declared streams; then of those between stages."""
 
     def together(self) -> dict[str, Type]:
         """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
         found: dict[str, Type] = {}
-        for placement in self.placements.values():
-            for field in placement.root.node.schema[: placement.root.visible]:
+        for query in self.queries.values():
+            for field in query.root.node.schema[: query.root.visible]:
                 try:
                     found[field.name] = common((found.get(field.name, Type.NULL), field.type))
                 except FunctionError:
@@ -70,51 +77,77 @@ class Flowing:
     @property
     def horizon(self) -> int | None:
         """How far back rows can matter to any of the queries; None: there is no end to it."""
-        found = [horizon(p.root.node, kept=name in self.kept) for name, p in self.placements.items()]
+        found = [horizon(q.root.node, kept=name in self.kept) for name, q in self.queries.items()]
         return None if None in found else max((f for f in found if f is not None), default=0)
 
-    def roots(self, cell: int) -> dict[str, Root]:
-        """The queries that a cell runs."""
-        return {name: p.root for name, p in self.placements.items() if cell in p.cells}
+    @property
+    def lower(self) -> dict[str, Lower]:
+        """The parts below cuts, by the names they run under."""
+        return {low.name: low for query in self.queries.values() for low in query.lower}
 
-    def read(self, cell: int) -> set[str]:
-        """The declared streams that a cell reads, by their keys."""
-        return {i.stream.name.lower() for p in self.placements.values() if cell in p.cells for i in p.inputs}
+    def _parts(self, cell: int, stage: int) -> Iterator[tuple[str, Placement]]:
+        """What a stage of a cell runs: below cuts parts, elsewhere whole queries."""
+        for query, placed in self.queries.items():
+            for own, name, part in placed.named(query):
+                if own == stage and cell in part.cells:
+                    yield name, part
 
-    def streams(self, cell: int) -> dict[str, Stream]:
-        """The inputs that a cell reads."""
-        read = {i.name.lower() for p in self.placements.values() if cell in p.cells for i in p.inputs}
-        return {fed.name: fed.input.declared for fed in self.inputs if fed.name in read}
+    def roots(self, cell: int, stage: int) -> dict[str, Root]:
+        """The plans that a stage of a cell runs."""
+        return {name: part.root for name, part in self._parts(cell, stage)}
+
+    def read(self, cell: int, stage: int = 0) -> set[str]:
+        """The declared streams that a stage of a cell reads, by their keys."""
+        read = {i.stream.name.lower() for _, part in self._parts(cell, stage) for i in part.inputs}
+        return read & self.catalog.streams.keys()
+
+    def streams(self, cell: int, stage: int) -> dict[str, Stream]:
+        """The inputs that a stage of a cell reads."""
+        read = {i.name.lower() for _, part in self._parts(cell, stage) for i in part.inputs}
+        return {f.name: f.input.declared for f in self.inputs if f.stage == stage and f.name in read}
 
 
 def flowing(declared: Declared, catalog: Catalog, cells: int) -> Flowing:
     """Plan and place every query; the same in every process."""
-    placements = {name: _placed(planned(sql, catalog), cells, name) for name, sql in declared.queries.items()}
-    counted = {name for p in placements.values() for name in _counted(p.root.node)}
-    inputs: dict[str, Fed] = {}
-    spoken: set[str] = set()
-    for placement in placements.values():
-        for read in placement.inputs:
-            if read.name not in inputs:
-                stream = read.stream.name.lower()
-                inputs[read.name] = Fed(read, read.name.lower() in counted, stream not in spoken)
-                spoken.add(stream)
+    queries = {name: _placed(planned(sql, catalog), cells, name) for name, sql in declared.queries.items()}
+    begun = {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()}
+    begun |= {low.name: begun[name] for name, query in queries.items() for low in query.lower}
+    inner = [low.stream for query in queries.values() for low in query.lower]
     return Flowing(
         catalog,
-        tuple(inputs.values()),
-        placements,
-        {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()},
+        tuple(_fed(queries)),
+        queries,
+        begun,
         tuple(declared.kept),
-        lay_out(declared.streams.values()),
+        lay_out([*declared.streams.values(), *inner]),
     )
 
 
-def _placed(root: Root, cells: int, name: str) -> Placement:
+def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:
+    """Every input of every stage, once."""
+    parts = [(stage, part) for name, query in queries.items() for stage, _, part in query.named(name)]
+    below = {low.stream.name: name for name, query in queries.items() for low in query.lower}
+    counted = {(stage, name) for stage, part in parts for name in _counted(part.root.node)}
+    seen: set[tuple[int, str]] = set()
+    spoken: set[str] = set()
+    for stage, part in parts:
+        for read in part.inputs:
+            if (stage, read.name) not in seen:
+                seen.add((stage, read.name))
+                stream = read.stream.name
+                speaks = stream not in below and stream not in spoken
+                spoken.add(stream)
+                yield Fed(read, stage, below.get(stream), (stage, read.name.lower()) in counted, speaks)
+
+
+def _placed(root: Root, cells: int, name: str) -> Stages:
     """Nobody gathers a step's changes before the sinks: equal rows of a STRICT query stay together."""
-    found = place(root, cells, name, netted=False)
-    if all(can_hash(term) for i in found.inputs for axis in i.routing.axes for term in axis.key or ()):
-        return found
-    return place(root, 1, name, netted=False)
+    found = stages(root, cells, name, netted=False, accepts=can_hash)
+    if any(f.type in (Type.INTERVAL, Type.NULL) for low in found.lower for f in low.stream.schema):
+        return Stages(
+            root, (), place(root, cells, name, netted=False, accepts=can_hash)
+        )  # Spark has no such columns
+    return found
 
 
 def can_hash(term: Expression) -> bool:

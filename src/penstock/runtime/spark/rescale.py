@@ -1,9 +1,11 @@
-"""Another number of cells: the rows of the log are dealt out anew, and cells begin from them as they would after a crash.
+"""Another number of cells: the rows of the log are dealt out anew, and cells begin with all of them in one step.
 
-Invariant  a cell keeps its log as far back as rows can matter to any query (`flow.horizon`). Replayed by other cells,
-           step by step and with the watermarks of then, it makes what the old cells hold between them, provided that all of
-           those stand at one clock: the step before has no rows.
-Safety     the new deal is written beside the old one, and holds once `flow.json` says so. Until then nothing has happened.
+Invariant  a cell keeps its log as far back as rows can matter to any query (`flow.horizon`). All of it as one step, less what
+           came too late, makes what the old cells hold between them, provided that all of those stand at one clock: what a
+           cell holds at an instant does not hang on how rows were cut into steps. What is said on the way has been said
+           before; what parts below cuts say goes to the second stages with one more step of that kind.
+Safety     the step and the new deal are written beside the old ones, and hold once `flow.json` says so. Until then nothing
+           has happened.
 Cost       one exchange of the rows that are logged.
 """
 
@@ -18,24 +20,22 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.data.clock import LATEST
+from penstock.data.clock import EARLIEST, LATEST
 from penstock.errors import StateError
 from penstock.flow.horizon import horizon
 from penstock.plan.catalog import Function
 from penstock.runtime.spark.cell import ROWS
 from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.layout import INPUT, Layout
+from penstock.runtime.spark.layout import INPUT, STEP, Layout
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.routes import STREAM, Routes
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 
-STEP = "__step"
-
 
 def rescale(
     spark: SparkSession, store: Store, functions: dict[str, Function], before: int, cells: int
-) -> Store:
-    """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells."""
+) -> dict[str, Any]:
+    """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells; the step they begin with."""
     last = store.numbers("done")[-1]
     told = store.at("declared", last)
     assert told is not None
@@ -48,7 +48,12 @@ def rescale(
     code: bytes = cloudpickle.dumps(functions) if functions else b""  # type: ignore[no-untyped-call]
     rows = _logged(spark, store, plan.layout, before, range(first, last + 1), code)
     new = store.next_deal()
-    headers = _headers(store, declared, told[0], range(first, last + 1))
+    watermarks = store.get("done", last)["watermarks"]
+    header = {
+        "step": last + 1, "batch": None, "declared": told[0], "watermarks": dict.fromkeys(watermarks, EARLIEST),
+        "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
+        "inner": {"until": EARLIEST, "laid": {}, "declared": told[0]}, "again": True, "deal": new.deal,
+    }  # fmt: skip
     layout = plan.layout
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,37 +62,31 @@ def rescale(
         context = TaskContext.get()
         assert context is not None
         held = list(batches)
-        table = pa.Table.from_batches(held) if held else _no_rows(layout)
-        table = table.sort_by(STEP)
-        steps, table = table.column(STEP).to_numpy(), table.drop_columns([STEP])
-        for header in headers:
-            begin, end = np.searchsorted(steps, [header["step"], header["step"] + 1])
-            own = table.slice(begin, end - begin)
-            write_segment(new.log(context.partitionId(), header["step"]), header, {ROWS: own})
+        table = pa.Table.from_batches(held) if held else _no_rows(layout, INPUT)
+        write_segment(new.log(context.partitionId(), header["step"]), header, {ROWS: table})
         yield pa.RecordBatch.from_arrays([pa.array([table.num_rows])], ["rows"])
 
     Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
+    store.put("steps", header["step"], header)
     new.enter(cells)
-    return new
+    return header
 
 
 def _begin(store: Store, cell: int) -> tuple[int, bool]:
     """The first step whose rows a cell's log has, and whether nothing that matters was ever before it."""
     first = store.logs(cell)[0]
-    if read_segment(store.log(cell, first))[0].get("begins"):
-        return first + 1, True
-    return first, first == 1
+    return first, first == 1 or "deal" in read_segment(store.log(cell, first))[0]
 
 
 def _must_reach_back(store: Store, declared: Declared, plan: Flowing, first: int) -> None:
     """Refuse if a query can need rows from before the log."""
     told = store.at("done", first - 1)
     gone = max(told[1]["newest"].values(), default=-LATEST) if told else LATEST
-    for name, placement in plan.placements.items():
+    for name, query in plan.queries.items():
         since = declared.since.get(name)
         if since is not None and since > gone:
             continue
-        far = horizon(placement.root.node, kept=name in declared.kept)
+        far = horizon(query.root.node, kept=name in declared.kept)
         if far is None:
             raise StateError(
                 f"query {name} can need rows of any age, and the log does not go back to the first: its cells cannot be made anew",
@@ -126,10 +125,10 @@ class Log:
         self._plans: dict[int, Flowing] = {}
 
     def rows(self, step: int) -> pa.Table:
-        """A step's rows, but for those whose first copy another cell has."""
+        """A step's rows, but for those that came too late and those whose first copy another cell has."""
         header, tables = read_segment(self.store.log(self.cell, step))
         rows, plan = tables[ROWS], self._plan(int(header["declared"]))
-        parts = [_no_rows(self.layout, with_stream=True)]
+        parts = [_no_rows(self.layout, STREAM)]
         if not rows.num_rows:
             return parts[0]
         which = rows.column(INPUT).to_numpy()
@@ -137,6 +136,8 @@ class Log:
             known = fed.stream in self.layout.places
             if known and fed.speaks and fed.input.routing.is_first_copy(self.cell):
                 own = rows.take(pa.array(np.flatnonzero(which == number)))
+                time = f"c{plan.layout.places[fed.stream][fed.input.stream.time]}"
+                own = own.filter(pc.greater_equal(own.column(time), header["watermarks"][fed.stream]))
                 parts.append(self._moved(own, fed.stream, plan.layout, step))
         return pa.concat_tables(parts)
 
@@ -149,11 +150,13 @@ class Log:
     def _moved(self, rows: pa.Table, stream: str, old: Layout, step: int) -> pa.Table:
         """Rows of a stream from one layout to another."""
         number = list(self.layout.places).index(stream)
-        wanted = _no_rows(self.layout, with_stream=True).schema
+        wanted = _no_rows(self.layout, STREAM).schema
         columns: dict[str, Any] = {
             STREAM: pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
             STEP: pa.repeat(pa.scalar(step, pa.int64()), rows.num_rows),
         }
+        if STEP in rows.column_names:
+            columns[STEP] = rows.column(STEP)
         columns |= {f.name: pa.nulls(rows.num_rows, f.type) for f in wanted if f.name not in columns}
         for there, here in zip(old.places[stream], self.layout.places[stream], strict=True):
             if f"c{there}" in rows.column_names:
@@ -161,30 +164,13 @@ class Log:
         return pa.table(columns, schema=wanted)
 
 
-def _no_rows(layout: Layout, *, with_stream: bool = False) -> pa.Table:
-    first = [(STREAM, pa.int32())] if with_stream else [(INPUT, pa.int32())]
+def _no_rows(layout: Layout, number: str) -> pa.Table:
     slots = [(f"c{i}", kind.arrow) for i, kind in enumerate(layout.slots)]
-    return pa.schema([*first, (STEP, pa.int64()), *slots]).empty_table()
+    return pa.schema([(number, pa.int32()), (STEP, pa.int64()), *slots]).empty_table()
 
 
-def _headers(store: Store, declared: Declared, declared_at: int, steps: range) -> list[dict[str, Any]]:
-    """What the new cells are told: the steps as they were, with the queries of today; before them, the tables up to then."""
-    contents, updates = _updates(store, declared)
-    told = [store.get("steps", step) for step in steps]
-    kept = [
-        {**h, "declared": declared_at, "updates": [u for u in h["updates"] if u in updates]} for h in told
-    ]
-    named = {u for header in kept for u in header["updates"]}
-    before: dict[str, Any] = {
-        "step": steps[0] - 1, "batch": None, "declared": declared_at, "watermarks": {},
-        "updates": [*contents, *(u for u in updates if u not in named)],
-        "sinks": [], "views": [], "together": False, "flush": None, "begins": True,
-    }  # fmt: skip
-    return [before, *kept]
-
-
-def _updates(store: Store, declared: Declared) -> tuple[list[str], list[str]]:
-    """Files with the first contents of the tables, and with what came after, in order."""
+def _updates(store: Store, declared: Declared) -> list[str]:
+    """Files with the first contents of the tables, and then with what came after, in order."""
     contents: dict[str, str] = {}
     updates: dict[str, str] = {}
     for _, place in store.updates():
@@ -197,4 +183,4 @@ def _updates(store: Store, declared: Declared) -> tuple[list[str], list[str]]:
             updates = {u: of for u, of in updates.items() if of != table}
         else:
             updates[place.name] = table
-    return list(contents.values()), list(updates)
+    return [*contents.values(), *updates]

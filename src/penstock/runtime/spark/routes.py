@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
@@ -14,11 +14,14 @@ from penstock.flow.partition import Routing
 from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Call, Expression
 from penstock.plan.expressions import Column as Plain
-from penstock.runtime.spark.layout import CELL, INPUT, Layout
+from penstock.runtime.spark.layout import CELL, INPUT, TRAVELS_AS, Layout
 from penstock.runtime.spark.plans import Flowing
 from penstock.runtime.spark.selected import by_stream, used_slots, wanted
 
 STREAM = "__stream"
+
+Laid = Mapping[str, list[str]]
+"""Files with what the parts below said, by part."""
 
 
 def laid_out(frame: DataFrame, stream: Stream, number: int, layout: Layout) -> DataFrame:
@@ -64,8 +67,9 @@ class Routes:
         self._cells = cells
         self._read = by_stream(plan)
         places = plan.layout.places
+        streams = plan.catalog.streams
         self._own = {name: F.col(STREAM) == number for number, name in enumerate(places)}
-        self._times = {name: F.col(f"c{places[name][plan.catalog.streams[name].time]}") for name in places}
+        self._times = {name: F.col(f"c{places[name][stream.time]}") for name, stream in streams.items()}
         self._wanted = {name: wanted(read, places[name]) for name, read in self._read.items()}
         counted = {fed.stream for fed in plan.inputs if fed.counted}  # in the order of their whole content
         self._used = {
@@ -74,8 +78,13 @@ class Routes:
         }
         self.selects = any(rows is not None for rows in self._wanted.values())
         """Some rows are of no use to any query."""
+        self.unread = any(name not in self._read for name in streams)
+        """Some streams are of no use to any query."""
         self._newest = [F.count(F.lit(1)).alias("")]
-        self._newest += [F.max(F.when(self._own[name], self._times[name])).alias(name) for name in places]
+        self._newest += [F.max(F.when(self._own[name], self._times[name])).alias(name) for name in streams]
+        self._slots = max((slot + 1 for name in streams for slot in places[name]), default=0)
+        kinds = enumerate(plan.layout.slots[self._slots :], self._slots)
+        self._beyond = [F.lit(None).cast(str(kind)).alias(f"c{slot}") for slot, kind in kinds]
         self._goals([*more, *(f"c{i}" for i in range(len(plan.layout.slots)))])
 
     def _goals(self, slots: list[str]) -> None:
@@ -117,6 +126,20 @@ class Routes:
             return tagged.drop(CELL).coalesce(1)
         return tagged.repartitionById(self._cells, self._cell).drop(CELL)
 
+    def with_inner(self, spark: SparkSession, frame: DataFrame | None, laid: Laid) -> DataFrame | None:
+        """A step's rows and those that the parts below said in the step before; None: there are none."""
+        if frame is not None and self._beyond:
+            frame = frame.select("*", *self._beyond)
+        numbers = {name: number for number, name in enumerate(self._plan.layout.places)}
+        for name, paths in laid.items():
+            stream = self._plan.lower[name].stream
+            columns = [(f.name, TRAVELS_AS.get(f.type, f.type)) for f in stream.schema]
+            told = ", ".join(f"`{column.replace('`', '``')}` {kind}" for column, kind in columns)
+            rows = spark.read.schema(told).parquet(*paths)
+            rows = laid_out(rows, stream, numbers[name.lower()], self._plan.layout)
+            frame = rows if frame is None else frame.unionAll(rows)
+        return frame
+
     def observed(self, frame: DataFrame, watch: Observation) -> DataFrame:
         """The frame, with each stream's newest time and how many rows there are told to `watch`."""
         return frame.observe(watch, *self._newest)
@@ -131,7 +154,7 @@ class Routes:
         for name, rows in self._wanted.items():
             keeps = keeps | (self._own[name] if rows is None else self._own[name] & (late[name] | rows))
         columns = []
-        for slot in range(len(self._plan.layout.slots)):
+        for slot in range(self._slots):
             value = F.lit(None)
             for name, slots in self._used.items():
                 shown = self._own[name] if slot in slots else late[name]

@@ -29,9 +29,11 @@ def by_stream(plan: Flowing) -> dict[str, list[Reading]]:
     """The scans of all queries, by the stream that was declared."""
     declared = {fed.name: fed.stream for fed in plan.inputs}
     found: dict[str, list[Reading]] = {}
-    for placement in plan.placements.values():
-        for reading in readings(placement.root.node):
-            found.setdefault(declared[reading.scan.stream.name.lower()], []).append(reading)
+    for part in (part for query in plan.queries.values() for part in query.parts):
+        for reading in readings(part.root.node):
+            stream = declared[reading.scan.stream.name.lower()]
+            if stream in plan.catalog.streams:
+                found.setdefault(stream, []).append(reading)
     return found
 
 

@@ -37,7 +37,7 @@ import pyarrow as pa
 from penstock.data.clock import LATEST
 from penstock.errors import StateError
 
-FORMAT = 2
+FORMAT = 3
 _MARK = b"penstock\n"
 
 
@@ -160,6 +160,10 @@ class Store:
                 found = re.match(r"\.?(\d{12})\.", place.name)  # with a dot: what a host that died was making
                 if found and int(found[1]) < before:
                     place.unlink(missing_ok=True)
+
+    def forget_step(self, step: int) -> None:
+        """It was decided, and is not to be done."""
+        (self.root / "steps" / f"{step:012d}.json").unlink()
 
     def forget_steps(self, cells: int) -> None:
         """What was decided before all that any cell still has; of declarations the ones in force then stay."""

@@ -1,0 +1,228 @@
+"""What a cell runs of one stage: an engine over the inputs that reach it, kept to what is declared.
+
+A cell has two. The first reads streams and says what whole queries say, or what their parts below a cut do. The second reads what
+the first stages of all cells said in the step before, and streams beside it. So its clock is a step behind, until a
+step without rows. An inner input's watermark is told once its rows are in, since it is that of the step they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.data.batch import Array, Column, gather
+from penstock.data.clock import LATEST
+from penstock.kernels.events import time_order
+from penstock.plan.catalog import Catalog, Table
+from penstock.plan.nodes import Node, Relation
+from penstock.runtime import snapshot
+from penstock.runtime.border import read_rows
+from penstock.runtime.embedded import Engine
+from penstock.runtime.spark.layout import STEP, Layout
+from penstock.runtime.spark.plans import Fed, Flowing
+from penstock.state.arrow import to_arrow
+
+Update = tuple[dict[str, Any], dict[str, pa.Table]]
+"""An update of a table as it was written down."""
+
+SetAside = Callable[[Fed, tuple[Column, ...], Engine], None]
+"""Takes rows that came too late."""
+
+
+class Stage:
+    """Stage `number` of a cell."""
+
+    def __init__(self, cell: int, number: int, below: Stage | None = None) -> None:
+        self.cell = cell
+        self.number = number
+        self.engine = Engine(Catalog())
+        self._below = below
+        """Knows the tables that are first read here."""
+        self._wanted: Flowing | None = None
+
+    def take_up(self, wanted: Flowing, found: snapshot.Snapshot) -> None:
+        """Be the stage that was saved."""
+        catalog = Catalog(
+            wanted.streams(self.cell, self.number), self._tables(wanted), dict(wanted.catalog.functions)
+        )
+        roots = wanted.roots(self.cell, self.number)
+        self.engine = snapshot.restore(
+            catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found
+        )
+        self._wanted = wanted
+
+    # ------------------------------------------------------------------ what is declared
+
+    def declare(self, wanted: Flowing, updates: list[Update]) -> None:
+        """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
+        engine, before = self.engine, self._wanted
+        engine.catalog.functions.update(wanted.catalog.functions)
+        roots, streams = wanted.roots(self.cell, self.number), wanted.streams(self.cell, self.number)
+        gone = set()
+        for standing in list(engine.queries.values()):
+            begun = None if before is None else before.begun.get(standing.name)
+            if standing.name not in roots or begun != wanted.begun[standing.name]:
+                engine.drop(standing.name)
+                gone.add(standing.name)
+        inner = {f.name for f in before.inputs if f.below in gone} if before is not None else set()
+        for key in [k for k in engine.sources if k not in streams or k in inner]:
+            del engine.sources[key], engine.catalog.streams[key]
+        for key, stream in streams.items():
+            if key not in engine.sources:
+                engine.add_stream(stream)
+                engine.catalog.streams[key] = stream
+        self._declare_tables(self._tables(wanted), updates)
+        for name, root in roots.items():
+            if name.lower() not in engine.queries:
+                engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
+        self._wanted = wanted
+
+    def _tables(self, wanted: Flowing) -> dict[str, Table]:
+        """The first stage knows all; the second those that it reads."""
+        known = wanted.catalog.tables
+        if self.number == 0:
+            return dict(known)
+        read = {t for root in wanted.roots(self.cell, self.number).values() for t in _relations(root.node)}
+        return {key: table for key, table in known.items() if key in read}
+
+    def _declare_tables(self, tables: dict[str, Table], updates: list[Update]) -> None:
+        engine = self.engine
+        for key in [k for k in engine.tables if k not in tables]:
+            del engine.tables[key], engine.catalog.tables[key]
+        for key, table in tables.items():
+            if key not in engine.tables:
+                engine.add_table(table)
+                engine.catalog.tables[key] = table
+                if self._below is not None:
+                    self._take_over(key, self._below.engine)
+        if self.number == 0:
+            for header, content in updates:
+                if header["first"]:
+                    engine.load(header["table"], self._read(header["table"], content["insert"]))
+
+    def _take_over(self, key: str, other: Engine) -> None:
+        """A table as another engine holds it. That one's clock is ahead; whoever reads the table here begins later still."""
+        relation = other.tables[key]
+        schema = relation.table.schema
+
+        def moved(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+            arrays = [to_arrow(c, f.type, other.strings) for c, f in zip(columns, schema, strict=True)]
+            return self._read(key, pa.Table.from_arrays(arrays, names=[f.name for f in schema]))
+
+        self.engine.load(key, moved(relation.content))
+        for at, gone, new in relation.waiting:
+            self.engine.update(key, at, moved(gone), moved(new))
+
+    def update_tables(self, updates: list[Update]) -> None:
+        """What comes after the first content."""
+        for header, content in updates:
+            key = header["table"]
+            if not header["first"] and key in self.engine.tables:
+                gone, new = (self._read(key, content[part]) for part in ("delete", "insert"))
+                self.engine.update(key, header["at"], gone, new)
+
+    def _read(self, key: str, rows: pa.Table) -> tuple[Column, ...]:
+        return read_rows(rows, self.engine.tables[key].table.schema, self.engine.strings)
+
+    # ------------------------------------------------------------------ time
+
+    def raise_watermarks(self, watermarks: dict[str, int]) -> None:
+        """Of declared streams."""
+        if self._wanted is None:
+            return
+        every = {fed.stream for fed in self._wanted.inputs if fed.below is None}
+        others = every - self._wanted.read(self.cell, self.number)
+        # Who reads fewer streams than others waits for the rest: after a step without rows all have one clock.
+        self.engine.limit = min((watermarks[s] - 1 for s in others if s in watermarks), default=LATEST)
+        self.engine.raise_watermarks(
+            {f.name: watermarks[f.stream] for f in self._own() if f.below is None and f.stream in watermarks}
+        )
+        if not self.engine.queries and every:
+            self.engine.advance(self.engine.limit)  # tables are kept up to date for queries to come
+
+    def raise_inner(self, until: int) -> None:
+        """All that the parts below say before `until` has come."""
+        self.engine.raise_watermarks({f.name: until for f in self._own() if f.below is not None})
+
+    def _own(self) -> Iterator[Fed]:
+        assert self._wanted is not None
+        for fed in self._wanted.inputs:
+            if fed.stage == self.number and fed.name in self.engine.sources:
+                yield fed
+
+    @property
+    def clock(self) -> int | None:
+        """None: nothing runs here."""
+        return self.engine.clock if self.engine.queries else None
+
+    # ------------------------------------------------------------------ rows
+
+    def feed(
+        self, rows: pa.Table, which: Array, watermarks: dict[str, int], set_aside: SetAside | None
+    ) -> dict[str, Any]:
+        """Rows to their inputs in time order, but for those that came too late; `which`: every row's input."""
+        assert self._wanted is not None
+        inputs = self._wanted.inputs
+        late: dict[str, int] = {}
+        newest: dict[str, int] = {}
+        seen = 0
+        for number, fed in enumerate(inputs):
+            if fed.stage != self.number:
+                continue
+            own = rows if len(inputs) == 1 else rows.take(pa.array(np.flatnonzero(which == number)))
+            if not own.num_rows:
+                continue
+            stream = fed.input.stream
+            if fed.counted:
+                own = own.take(_content_order(own, self._wanted.layout, fed))
+            columns = self._wanted.layout.read(own, stream, self.engine.strings)
+            if fed.below is None:
+                speaks = fed.speaks and fed.input.routing.is_first_copy(self.cell)
+                seen += own.num_rows if speaks else 0
+                ts = columns[stream.time].values
+                newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
+                too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
+                if too_late.any():
+                    if speaks:
+                        late[fed.stream] = int(too_late.sum())
+                        if set_aside is not None:
+                            set_aside(fed, _at(columns, np.flatnonzero(too_late)), self.engine)
+                    columns = _at(columns, np.flatnonzero(~too_late))
+            order = time_order(columns[stream.time].values)
+            self.engine.push(fed.name, columns if order is None else _at(columns, order))
+        return {"rows": seen, "late": late, "newest": newest}
+
+    # ------------------------------------------------------------------ answers
+
+    def changes(self) -> dict[str, pa.Table]:
+        """By query, or part of one, since this was asked last."""
+        self.engine.settle()
+        return {s.name: s.answer.changes() for s in self.engine.queries.values() if s.answer.has_changes}
+
+    def views(self, names: list[str]) -> dict[str, pa.Table]:
+        """Current answers of those queries that run here."""
+        there = (self.engine.queries.get(name.lower()) for name in names)
+        return {s.name: self.engine.snapshot(s) for s in there if s is not None}
+
+
+def _relations(node: Node) -> Iterator[str]:
+    if isinstance(node, Relation):
+        yield node.table.name.lower()
+    for below in node.inputs:
+        yield from _relations(below)
+
+
+def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
+    """Rows by time and then by content: what a window that counts rows sees must not hang on how they came."""
+    places = layout.places[fed.stream]
+    time, *others = dict.fromkeys([places[fed.input.stream.time], *places])
+    names = [f"c{time}", STEP, *(f"c{slot}" for slot in others)]
+    return pc.sort_indices(rows, sort_keys=[(n, "ascending") for n in names if n in rows.column_names])
+
+
+def _at(columns: tuple[Column, ...], rows: Any) -> tuple[Column, ...]:
+    return tuple(Column(c.values, c.valid) for c in gather(columns, rows))
