@@ -23,6 +23,7 @@ QUERIES = {
     "only": "SELECT x FROM a [RANGE 60] EXCEPT SELECT x FROM b [RANGE 60]",
     "sums": "SELECT x, SUM(y) AS t, COUNT(*) AS n FROM a [RANGE 100] GROUP BY x",
     "whole": "SELECT COUNT(*) AS n FROM b [RANGE 50]",
+    "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 60] GROUP BY x) AS g GROUP BY n",
     "last": "SELECT x, y FROM a [PARTITION BY x ROWS 3]",
 }
 

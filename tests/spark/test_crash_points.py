@@ -21,7 +21,7 @@ from penstock.runtime.spark.cell import Cell
 from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told
 
-CUTS = (0, 12, 25, 38, 50, 60)
+CUTS = (0, 12, 25, 38, 50, 60, 60)
 OPERATIONS = ("fsync", "link", "rename", "replace", "unlink", "rmdir", "mkdir")
 
 
