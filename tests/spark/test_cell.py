@@ -40,7 +40,7 @@ class Driver:
         self.newest: dict[str, int] = {}
         self.watermarks = dict.fromkeys(self.declared.streams, -(2**61))
         self.step = 0
-        self.inner: dict[str, Any] = {"until": -(2**61), "laid": {}}
+        self.inner: dict[str, Any] = {"step": 0, "until": -(2**61), "laid": {}}
         self.heard: dict[str, dict[tuple[int, int], pa.Table]] = {name: {} for name in queries}
         self.store.put("declared", 1, self.declared.json())
 
@@ -66,7 +66,9 @@ class Driver:
         layout = self.plan.layout
         said = {
             name.lower(): [
-                row for place in places for row in pa.parquet.read_table(self.store.root / place).to_pylist()
+                row
+                for place in places
+                for row in pa.parquet.read_table(self.store.out(self.inner["step"], place)).to_pylist()
             ]
             for name, places in self.inner["laid"].items()
         }
@@ -93,7 +95,8 @@ class Driver:
             for name in answer["files"]:
                 place = self.store.out(answer["step"], answer["laid"]) / f"{name}.parquet"
                 self.heard[name][answer["step"], answer["cell"]] = pa.parquet.read_table(place)
-        self.inner = {"until": min(answer["clock"] for answer in answers) + 1, "laid": {}}
+        until = min(answer["clock"] for answer in answers) + 1
+        self.inner = {"step": answers[0]["step"], "until": until, "laid": {}}
         for answer in answers:
             for name, place in answer["inner"].items():
                 self.inner["laid"].setdefault(name, []).append(place)

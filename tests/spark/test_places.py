@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.runtime.spark.places import Remote, located, remove_all, uri, whole
+
+from .test_rescale import BOUNDED
+from .test_sessions import Kept, declare, drawn, told
 
 
 @pytest.fixture
@@ -36,7 +41,65 @@ def test_on_a_mounted_file_system_that_is_not_the_default(elsewhere: SparkSessio
     assert session.late("a").count() == 0
 
 
-@pytest.mark.parametrize("place", ["hdfs://host/a", "s3a://bucket/a", "dbfs:/a"])
-def test_what_is_not_mounted_is_refused(place: str) -> None:
-    with pytest.raises(penstock.StateError, match="is not a directory that processes can open"):
+def test_on_a_file_system_that_is_not_mounted(spark: SparkSession, tmp_path: Path) -> None:
+    """Every file goes through pyarrow; the flow is stopped, and goes on; cells change their number."""
+    checkpoint = f"fsspec+file://{tmp_path}/checkpoint"
+    here = penstock.connect()
+    queries = declare(here, BOUNDED)
+    kept = {name: Kept() for name in BOUNDED}
+    for part, cells in enumerate((2, 2, 3)):
+        there = penstock.connect(spark, checkpoint=checkpoint, cells=cells)
+        assert isinstance(there.flow.store.root, Remote)
+        for name, query in declare(there, BOUNDED).items():
+            query.foreach_batch(kept[name])
+        rows = drawn(part, 30, start=60 * part)
+        for name in "ab":
+            given = [r for r in rows[name] if r["ts"] >= 60 * part]
+            here.push(name, given)
+            there.push(name, given)
+        handle = there.start(trigger={"availableNow": True}, flush=part == 2)
+        handle.awaitTermination()
+        handle.stop()
+    here.advance(there.clock)
+    for name, query in queries.items():
+        expected = query.changes()
+        assert kept[name].rows(expected.column_names) == told(expected), name
+    assert there.late("a").count() == 0
+    assert not list((tmp_path / "checkpoint" / "hosts").iterdir())
+    assert not list((tmp_path / "checkpoint").rglob(".*.tmp"))
+
+
+def test_remote_places_are_like_paths(tmp_path: Path) -> None:
+    root = located(f"fsspec+file://{tmp_path}")
+    place = root / "a" / "b.json"
+    assert isinstance(place, Remote)
+    assert (place.name, str(place.parent), uri(place)) == (
+        "b.json",
+        f"{root}/a",
+        f"file://{tmp_path}/a/b.json",
+    )
+    assert not place.exists() and not list((root / "a").iterdir())
+    with pytest.raises(FileNotFoundError):
+        place.unlink()
+    with whole(place, once=True) as file:
+        file.write(b"first")
+    with pytest.raises(FileExistsError), whole(place, once=True) as file:
+        file.write(b"second")
+    with pytest.raises(TypeError), whole(place) as file:
+        file.write("no bytes")  # type: ignore[arg-type]
+    assert place.read_bytes() == b"first"
+    assert (
+        [p.name for p in (root / "a").glob("*.json")]
+        == ["b.json"]
+        == [p.name for p in (root / "a").iterdir()]
+    )
+    assert cloudpickle.loads(cloudpickle.dumps(place)).read_bytes() == b"first"
+    remove_all(root / "a")
+    remove_all(root / "a")
+    assert not (root / "a").is_dir()
+
+
+@pytest.mark.parametrize("place", ["nowhere://host/a", "dbfs:/a", "hdfs://127.0.0.1:9/a"])
+def test_what_cannot_be_opened_is_refused(place: str) -> None:
+    with pytest.raises(penstock.StateError, match="cannot be opened"):
         penstock.connect(object(), checkpoint=place, cells=2)

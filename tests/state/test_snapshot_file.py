@@ -230,7 +230,7 @@ def test_a_failed_write_leaves_the_old_file(path: Path, monkeypatch: pytest.Monk
     elif call == "replace":
         monkeypatch.setattr(Path, "replace", fails)
     else:
-        monkeypatch.setattr(file, "_lay_out", fails)
+        monkeypatch.setattr(file, "write_to", fails)
     with pytest.raises(StateError, match="state cannot be written: No space left on device"):
         write(Snapshot({"clock": 2}, {}), path)
     assert path.read_bytes() == before

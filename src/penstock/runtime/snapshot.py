@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -53,9 +53,14 @@ def write(snapshot: Snapshot, path: str | PathLike[str]) -> None:
     file.write(Path(path), snapshot.meta, snapshot.arrays)
 
 
-def read(path: str | PathLike[str]) -> Snapshot:
+def write_to(snapshot: Snapshot, opened: IO[bytes]) -> None:
+    """Put a snapshot into a file that somebody else makes whole."""
+    file.write_to(opened, snapshot.meta, snapshot.arrays)
+
+
+def read(path: str | PathLike[str] | file.Opens) -> Snapshot:
     """The snapshot in a file; a file that is not exactly as it was written is refused."""
-    return Snapshot(*file.read(Path(path)))
+    return Snapshot(*file.read(Path(path) if isinstance(path, str | PathLike) else path))
 
 
 # ---------------------------------------------------------------------- out

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from io import BufferedReader
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def write(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> N
     try:
         try:
             with making.open("xb") as file:
-                _lay_out(file, meta, arrays)
+                write_to(file, meta, arrays)
                 file.flush()
                 os.fsync(file.fileno())
             making.replace(path)
@@ -58,7 +58,8 @@ def write(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> N
         raise StateError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _lay_out(file: BinaryIO, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+def write_to(file: IO[bytes], meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """The content of such a file."""
     table, parts = [], []
     offset = 0
     for name, array in arrays.items():
@@ -91,11 +92,19 @@ class _Damage(Exception):  # noqa: N818 - a finding, turned into a StateError by
     """What is wrong with a file."""
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+class Opens(Protocol):
+    """A place that a file can be read at."""
+
+    def open(self, mode: str) -> Any: ...
+
+
+def read(path: Opens) -> tuple[dict[str, Any], dict[str, Array]]:
     """What was written; arrays are in memory of their own."""
     try:
-        with Path(path).open("rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size)
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            return _read(file, size)
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error.strerror or error}") from error
     except _Damage as damage:

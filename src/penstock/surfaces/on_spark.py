@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from penstock.runtime.embedded import Standing
 from penstock.runtime.spark import frames, sinks
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.places import Place
 from penstock.surfaces.arguments import checked_name
 from penstock.surfaces.options import Options
 from penstock.surfaces.session import Query, Rows, Session, no_rows
@@ -263,7 +263,7 @@ class SparkSession(Session):
 
     # ------------------------------------------------------------------ feeding
 
-    def _pushed(self, stream: str) -> Path:
+    def _pushed(self, stream: str) -> Place:
         """Where rows given by `push` wait for Spark to read them."""
         return self.flow.store.root / "pushed" / stream
 

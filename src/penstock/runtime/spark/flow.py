@@ -32,11 +32,12 @@ from penstock.runtime.spark import host
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.layout import lay_out
+from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out
-from penstock.runtime.spark.store import Store, everywhere, read_segment, uri, write_segment
+from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
@@ -48,7 +49,7 @@ TIDY = 100
 """Steps between two looks for files that nobody needs any more."""
 
 Inner = dict[str, Any]
-"""`laid`: files by part; `until`: all cells have said what they say before this instant; `declared`: the declarations of then."""
+"""What was said in `step`. `laid`: files by part; `until`: all cells have said what they say before this instant; `declared`: the declarations of then."""
 
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
@@ -59,7 +60,7 @@ class Flow:
 
     def __init__(self, spark: SparkSession, checkpoint: str, cells: int | None) -> None:
         self.spark = spark
-        self.store = Store(everywhere(checkpoint))
+        self.store = Store(checkpoint)
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
@@ -98,7 +99,9 @@ class Flow:
         self.clock: int | None = done[1]["clock"] if done else None
         self.ahead: int = done[1]["ahead"] if done else EARLIEST
         """No cell has passed this instant."""
-        self.inner: Inner = done[1]["inner"] if done else {"until": EARLIEST, "laid": {}, "declared": 0}
+        self.inner: Inner = (
+            done[1]["inner"] if done else {"step": 0, "until": EARLIEST, "laid": {}, "declared": 0}
+        )
         """What the parts of queries below cuts said in the last step, for those above in the next."""
         self.matched: dict[str, int] = {}
         self.failed: BaseException | None = None
@@ -376,8 +379,11 @@ class Flow:
 
     def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
         """What the parts below have said, where Spark finds it."""
-        laid = header["inner"]["laid"]
-        return {name: [uri(self.store.root / place) for place in places] for name, places in laid.items()}
+        told = header["inner"]
+        return {
+            name: [uri(self.store.out(told["step"], place)) for place in places]
+            for name, places in told["laid"].items()
+        }
 
     def _nothing(self, plan: Flowing) -> DataFrame:
         """A frame without rows, one partition a cell."""
@@ -511,7 +517,7 @@ def _said_below(header: dict[str, Any], answers: list[dict[str, Any]]) -> Inner:
         for name, place in answer["inner"].items():
             laid.setdefault(name, []).append(place)
     until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
-    return {"until": until, "laid": laid, "declared": header["declared"]}
+    return {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
 
 
 def _new_name() -> str:

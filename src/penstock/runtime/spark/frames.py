@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import for_spark
-from penstock.runtime.spark.store import uri
+from penstock.runtime.spark.places import Place, uri, whole
 
 OBSERVED = "penstock:"
 """Begins the names of what Spark counts for us."""
@@ -64,7 +63,7 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def source(spark: SparkSession, stream: Stream, pushed: Path) -> DataFrame:
+def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
     """The frame of a declared stream: what USING names, or the folder that `push` fills."""
     if stream.format is None:
         pushed.mkdir(parents=True, exist_ok=True)
@@ -114,16 +113,13 @@ def table(spark: SparkSession, table: Table) -> DataFrame:
     return spark.read.format(table.format).options(**dict(table.options)).schema(ddl(table.schema)).load()
 
 
-def drop_file(folder: Path, rows: pa.Table) -> None:
+def drop_file(folder: Place, rows: pa.Table) -> None:
     """One more file for Spark to find."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = uuid.uuid4().hex
-    making = folder / f".{name}.tmp"
-    pq.write_table(for_spark(rows), making)
-    making.rename(folder / f"{name}.parquet")
+    with whole(folder / f"{uuid.uuid4().hex}.parquet") as file:
+        pq.write_table(for_spark(rows), file)
 
 
-def late(spark: SparkSession, stream: Stream, folder: Path) -> DataFrame:
+def late(spark: SparkSession, stream: Stream, folder: Place) -> DataFrame:
     """Rows that came too late."""
     if not folder.is_dir():
         return spark.createDataFrame([], ddl(stream.schema))

@@ -31,6 +31,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError, StateError
+from penstock.runtime.spark.places import Place, located
 
 PATIENCE = 120.0
 """Seconds a task waits for a host to start."""
@@ -45,7 +46,7 @@ def folder_of(flow: str) -> Path:
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / flow
 
 
-def mark_of(root: Path, flow: str) -> Path:
+def mark_of(root: Place, flow: str) -> Place:
     """What every machine sees for as long as the flow wants its hosts."""
     return root / "hosts" / flow
 
@@ -137,7 +138,7 @@ def serve(flow: str, root: str, number: int, cells: int, keeper: int) -> None:
     from penstock.runtime.spark.cell import Cell
     from penstock.runtime.spark.store import Store
 
-    folder, mark = folder_of(flow), mark_of(Path(root), flow)
+    folder, mark = folder_of(flow), mark_of(located(root), flow)
     lock = (folder / f"{number}.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame
@@ -23,6 +22,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import DataError
 from penstock.plan.roots import Root
+from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.store import read_json, write_json
 
 MALFORMED = "_corrupt_record"
@@ -88,7 +88,7 @@ class Topic:
         cells: Callable[[], int],
         query: str,
         root: Root | None,
-        folder: Path,
+        folder: Place,
         options: Mapping[str, str],
     ) -> None:
         self._options = {k: v for k, v in options.items() if k != "key"}

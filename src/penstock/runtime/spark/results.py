@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from penstock.runtime.spark.cell import file_name
 from penstock.runtime.spark.host import unpacked
-from penstock.runtime.spark.store import Store, uri
+from penstock.runtime.spark.places import uri
+from penstock.runtime.spark.store import Store
 
 
 class Results:

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +22,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.cell import TOGETHER, for_spark, view_name
 from penstock.runtime.spark.flow import Flow
+from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.store import read_json, write_json
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
@@ -155,7 +155,7 @@ def table(flow: Flow, query: str, name: str, view: bool, options: Mapping[str, s
     return taker
 
 
-def _flow_id(folder: Path) -> str:
+def _flow_id(folder: Place) -> str:
     """What tells this flow's steps from those of another that writes to the same place."""
     place = folder / "flow.json"
     if not place.exists():

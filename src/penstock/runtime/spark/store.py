@@ -11,8 +11,7 @@
     out/<step>/<cell>-<any>/...  changes laid down for the sinks; a cell's answer says in which of them
     late/<stream>/<step>-<cell>.parquet
 
-A file is there whole or not at all: written under a temporary name, flushed, renamed. What is read back is checked
-against the checksum it carries; a file that does not fit is a `StateError` that names it.
+What is read back is checked against the checksum it carries; a file that does not fit is a `StateError` that names it.
 
 Two hosts of a cell may write at once, on machines that know nothing of each other. So no temporary name is made twice; a step
 is logged once, by whoever comes first; nobody lays changes down where another does.
@@ -20,22 +19,17 @@ is logged once, by whoever comes first; nobody lays changes down where another d
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
 import re
-import secrets
-import shutil
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.data.clock import LATEST
 from penstock.errors import StateError
+from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
 
 FORMAT = 3
 _MARK = b"penstock\n"
@@ -44,30 +38,30 @@ _MARK = b"penstock\n"
 class Store:
     """One flow's files under `root`."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root)
+    def __init__(self, root: str | os.PathLike[str] | Remote) -> None:
+        self.root = located(root)
         self.deal = int(read_json(self._flow)["deal"]) if self._flow.exists() else 0
         """Another number of cells is another deal."""
 
     # ------------------------------------------------------------------ places
 
     @property
-    def _flow(self) -> Path:
+    def _flow(self) -> Place:
         return self.root / "flow.json"
 
-    def log(self, cell: int, step: int) -> Path:
+    def log(self, cell: int, step: int) -> Place:
         return self.root / self._cell(cell, "log") / f"{step:012d}.arrow"
 
-    def state(self, cell: int, step: int) -> Path:
+    def state(self, cell: int, step: int) -> Place:
         return self.root / self._cell(cell, "state") / f"{step:012d}.state"
 
     def _cell(self, cell: int, kind: str) -> str:
         return f"cells/{self.deal}/{cell}/{kind}"
 
-    def out(self, step: int, laid: str) -> Path:
+    def out(self, step: int, laid: str) -> Place:
         return self.root / "out" / f"{step:012d}" / laid
 
-    def late(self, stream: str, step: int, cell: int) -> Path:
+    def late(self, stream: str, step: int, cell: int) -> Place:
         return self.root / "late" / stream / f"{step:012d}-{cell}.parquet"
 
     def logs(self, cell: int) -> list[int]:
@@ -104,7 +98,7 @@ class Store:
         place = self.root / "done" / f"{step:012d}.json"
         return max(read_json(place)["newest"].values(), default=-LATEST) if place.exists() else None
 
-    def updates(self) -> list[tuple[int, Path]]:
+    def updates(self) -> list[tuple[int, Place]]:
         """The files with updates of tables, in order, each with its step."""
         found = (
             re.fullmatch(r"(\d+)-(\d+)\.arrow", place.name)
@@ -136,13 +130,13 @@ class Store:
         """Where the cells of the next deal have their files; nothing else of it is there yet."""
         other = Store(self.root)
         other.deal = self.deal + 1
-        shutil.rmtree(self.root / "cells" / str(other.deal), ignore_errors=True)
+        remove_all(self.root / "cells" / str(other.deal))
         return other
 
     def enter(self, cells: int) -> None:
         """From now on this deal, of so many cells, holds; what is left of the one before goes."""
         write_json(self._flow, {"format": FORMAT, "cells": cells, "deal": self.deal})
-        shutil.rmtree(self.root / "cells" / str(self.deal - 1), ignore_errors=True)
+        remove_all(self.root / "cells" / str(self.deal - 1))
 
     # ------------------------------------------------------------------ letting go
 
@@ -150,7 +144,7 @@ class Store:
         """Results of steps below `before` have been read by every sink."""
         for step in self.numbers("out"):
             if step < before:
-                shutil.rmtree(self.root / "out" / f"{step:012d}", ignore_errors=True)
+                remove_all(self.root / "out" / f"{step:012d}")
 
     def forget_cell(self, cell: int, log_before: int, state_before: int) -> None:
         """Log segments and states that nobody needs any more."""
@@ -174,79 +168,20 @@ class Store:
                 (self.root / kind / f"{step:012d}.json").unlink(missing_ok=True)
 
 
-def everywhere(checkpoint: str | os.PathLike[str]) -> Path:
-    """The checkpoint directory by the name under which every machine finds it."""
-    path = re.sub(r"^file:/+", "/", str(checkpoint))
-    if re.match(r"[A-Za-z][\w+.-]+:/", path):
-        raise StateError(
-            f"{checkpoint} is not a directory that processes can open",
-            hint="name one on a file system that is mounted at the same path on every machine",
-        )
-    return Path(path).absolute()
+# ---------------------------------------------------------------------- what files hold
 
 
-def uri(place: Path) -> str:
-    """A place as Spark takes it: on the file system that is mounted, whatever Spark's default is."""
-    return f"file://{place}"
-
-
-# ---------------------------------------------------------------------- whole files
-
-
-@contextlib.contextmanager
-def whole(path: Path, *, once: bool = False) -> Iterator[Any]:
-    """A binary file that appears under its name only once it is complete and on disk.
-
-    `once`: one that is there by then stays, and FileExistsError is raised.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if once:
-            _put_once(temporary, path)
-        else:
-            temporary.replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _put_once(made: Path, path: Path) -> None:
-    try:
-        path.hardlink_to(made)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
-            raise
-        made.replace(path)  # no links on this file system: of two that hold the same rows the later stays
-    else:
-        made.unlink()
-
-
-def sync_folder(folder: Path) -> None:
-    """A rename is durable once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Place, content: dict[str, Any]) -> None:
     body = json.dumps(content, separators=(",", ":")).encode()
     with whole(path) as file:
         file.write(_MARK + f"{zlib.crc32(body):08x}\n".encode() + body)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Place) -> dict[str, Any]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror}") from error
+        raise StateError(f"{path}: {error.strerror or error}") from error
     head, body = content[: len(_MARK) + 9], content[len(_MARK) + 9 :]
     if head != _MARK + f"{zlib.crc32(body):08x}\n".encode():
         raise StateError(
@@ -260,7 +195,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_segment(
-    path: Path, header: dict[str, Any], tables: dict[str, pa.Table], *, once: bool = False
+    path: Place, header: dict[str, Any], tables: dict[str, pa.Table], *, once: bool = False
 ) -> int:
     """Tables by name, with a header, as one checksummed file; returns its size."""
     parts = []
@@ -280,13 +215,13 @@ def write_segment(
     return size
 
 
-def read_segment(path: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+def read_segment(path: Place) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """What `write_segment` wrote, or a StateError that says what is wrong with the file."""
     damaged = StateError(f"{path} is damaged", hint="restore the file from a backup")
     try:
         content = pa.py_buffer(path.read_bytes())
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror}") from error
+        raise StateError(f"{path}: {error.strerror or error}") from error
     start = len(_MARK) + 18
     try:
         mark = content[:start].to_pybytes()

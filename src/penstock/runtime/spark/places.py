@@ -1,0 +1,192 @@
+"""Where files of a checkpoint are: on a file system that is mounted, or on one that pyarrow knows.
+
+A file is there whole or not at all: written under a temporary name, flushed, renamed. What is not mounted has no links and no
+flushing of its own: a file is safe when it is closed. Of two processes that write the same log segment there at once both may succeed;
+they hold the same rows, and the later stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.errors import StateError
+
+SPARK_SAYS = {"s3": "s3a"}
+"""Schemes that Spark has another name for; either is taken."""
+
+
+class Remote:
+    """A place on a file system that is not mounted, with those calls of a `Path` that a checkpoint needs."""
+
+    def __init__(self, uri: str, rest: str = "") -> None:
+        self.uri = uri
+        """Of the checkpoint, as it was given."""
+        self.rest = rest
+        """Where in the checkpoint."""
+        self._system, base = fs.FileSystem.from_uri(uri)
+        self._path = f"{base}/{rest}" if rest else base
+
+    def __str__(self) -> str:
+        return f"{self.uri}/{self.rest}" if self.rest else self.uri
+
+    def __truediv__(self, rest: str) -> Remote:
+        found = object.__new__(Remote)
+        found.uri, found._system = self.uri, self._system
+        found.rest = f"{self.rest}/{rest}" if self.rest else rest
+        found._path = f"{self._path}/{rest}"
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Remote, (self.uri, self.rest)
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Remote:
+        return Remote(self.uri, self.rest.rpartition("/")[0])
+
+    def with_name(self, name: str) -> Remote:
+        return self.parent / name
+
+    def exists(self) -> bool:
+        return bool(self._system.get_file_info(self._path).type != fs.FileType.NotFound)
+
+    def is_dir(self) -> bool:
+        return bool(self._system.get_file_info(self._path).type == fs.FileType.Directory)
+
+    def iterdir(self) -> Iterator[Remote]:
+        for found in self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True)):
+            yield self / found.base_name
+
+    def glob(self, pattern: str) -> Iterator[Remote]:
+        return (place for place in self.iterdir() if fnmatch(place.name, pattern))
+
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
+        """Object stores have no folders, so nobody asks whether there is one."""
+        self._system.create_dir(self._path, recursive=parents)
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        try:
+            self._system.delete_file(self._path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def touch(self) -> None:
+        with self.open("wb"):
+            pass
+
+    def open(self, mode: str) -> IO[bytes]:
+        opened = self._system.open_input_file if mode == "rb" else self._system.open_output_stream
+        found: IO[bytes] = opened(self._path)
+        return found
+
+    def read_bytes(self) -> bytes:
+        with self.open("rb") as file:
+            return file.read()
+
+    def rename(self, other: Remote) -> None:
+        self._system.move(self._path, other._path)
+
+    def replace(self, other: Remote) -> None:
+        self.rename(other)
+
+    def remove_all(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_dir(self._path)
+
+
+Place = Path | Remote
+
+
+def located(checkpoint: str | os.PathLike[str] | Remote) -> Place:
+    """The checkpoint directory by the name under which every machine finds it."""
+    if isinstance(checkpoint, Remote):
+        return checkpoint
+    path = re.sub(r"^file:/+", "/", re.sub("^s3a:", "s3:", str(checkpoint)))
+    if not re.match(r"[A-Za-z][\w+.-]+:/", path):
+        return Path(path).absolute()
+    try:
+        return Remote(path.rstrip("/"))
+    except (ImportError, OSError, pa.ArrowException) as error:
+        raise StateError(
+            f"{checkpoint} cannot be opened: {error}",
+            hint="name a directory that is mounted on every machine, or a file system that pyarrow knows",
+        ) from error
+
+
+def uri(place: Place) -> str:
+    """A place as Spark takes it: on the file system that is meant, whatever Spark's default is."""
+    if isinstance(place, Path):
+        return f"file://{place}"
+    scheme, _, path = place.uri.partition("?")[0].removeprefix("fsspec+").partition(":")
+    return f"{SPARK_SAYS.get(scheme, scheme)}:{path}/{place.rest}"
+
+
+def remove_all(place: Place) -> None:
+    """A folder and what is in it, if it is there."""
+    if isinstance(place, Path):
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        place.remove_all()
+
+
+@contextlib.contextmanager
+def whole(path: Place, *, once: bool = False) -> Iterator[IO[bytes]]:
+    """A binary file that appears under its name only once it is complete and on disk.
+
+    `once`: one that is there by then stays, and FileExistsError is raised.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary: Any = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            if isinstance(path, Path):
+                os.fsync(file.fileno())
+        if once:
+            _put_once(temporary, path)
+        else:
+            temporary.replace(path)
+        if isinstance(path, Path):
+            sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _put_once(made: Any, path: Any) -> None:
+    try:
+        if isinstance(path, Remote):
+            raise FileExistsError(str(path)) if path.exists() else OSError(errno.ENOTSUP, "no links")
+        path.hardlink_to(made)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        made.replace(path)  # no links on this file system: of two that hold the same rows the later stays
+    else:
+        made.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """A rename is durable once its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
