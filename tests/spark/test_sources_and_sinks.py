@@ -55,6 +55,17 @@ def test_rows_without_a_time_are_left_out_and_counted(
     assert session.late("a").count() == 0
 
 
+def test_a_source_may_know_its_columns_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's `rate` refuses to be told them, as Delta does."""
+    session = penstock.connect(spark, checkpoint=str(tmp_path), cells=1)
+    session.execute(
+        "CREATE STREAM ticks (value BIGINT, timestamp TIMESTAMP) USING rate WATERMARK timestamp DELAY OF INTERVAL 0 SECONDS"
+    )
+    frame = session._fed("ticks", session.catalog.streams["ticks"])
+    assert frame.isStreaming
+    assert sorted(frame.columns) == ["timestamp", "value"]
+
+
 def test_queries_and_flows_share_a_folder(spark: SparkSession, tmp_path: Path) -> None:
     """Steps have the same numbers everywhere; what one writes is not another's to replace."""
     for flow in range(2):
