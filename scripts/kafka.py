@@ -1,10 +1,10 @@
 """A Kafka broker of one node and Spark's Kafka connector, fetched from Maven Central; for tests and trials.
 
-    python scripts/kafka.py jars     # the connector, as `spark-submit --jars` takes it
-    python scripts/kafka.py start    # a broker on 127.0.0.1; prints its address
-    python scripts/kafka.py stop
+    python -m scripts.kafka jars     # the connector, as `spark-submit --jars` takes it
+    python -m scripts.kafka start    # a broker on 127.0.0.1; prints its address
+    python -m scripts.kafka stop
 
-Needs Java 17 and Maven; run it with the Python that has PySpark. Jars are kept under ~/.cache/penstock ($PENSTOCK_CACHE).
+Needs Java 17 and Maven; run it with the Python that has PySpark.
 """
 # ruff: noqa: INP001 - a script
 
@@ -12,12 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
-import importlib.metadata
-import importlib.util
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -30,19 +26,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from scripts.maven import SCALA, Unavailable, cache, fetched, not_brought, pyspark
+
 BROKER = "4.3.1"
-SCALA = "2.13"
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 CLUSTER = "cGVuc3RvY2stb25lLW5vZA"
 PATIENCE = 60.0
 """Seconds a broker may take to start."""
-
-Coordinates = tuple[str, str, str]
-"""Group, artifact, version."""
-
-
-class Unavailable(Exception):  # noqa: N818 - a state of affairs
-    """What is needed is not on this machine and cannot be fetched; says why."""
 
 
 # ---------------------------------------------------------------------- jars
@@ -50,10 +39,7 @@ class Unavailable(Exception):  # noqa: N818 - a state of affairs
 
 def connector() -> list[Path]:
     """The jars that Spark's Kafka source and sink need and PySpark does not bring."""
-    try:
-        version = importlib.metadata.version("pyspark")
-    except importlib.metadata.PackageNotFoundError:
-        raise Unavailable("PySpark is not installed") from None
+    version = pyspark()
     spark = "org.apache.spark"
     choices = [
         [(spark, f"{name}-kafka-0-10_{SCALA}", v) for name, v in versions]
@@ -63,76 +49,14 @@ def connector() -> list[Path]:
             (("spark-sql", "4.2.0"), ("spark-token-provider", "4.1.0-preview1")),
         )
     ]
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None and found.origin is not None
-    brought = {_artifact(jar) for jar in (Path(found.origin).parent / "jars").glob("*.jar")}
-    jars = _fetched(f"connector-{version}", choices, without=(spark, "org.apache.hadoop", "org.scala-lang"))
-    return [jar for jar in jars if _artifact(jar) not in brought]
+    jars = fetched(f"kafka/connector-{version}", choices, (spark, "org.apache.hadoop", "org.scala-lang"))
+    return not_brought(jars)
 
 
 def broker() -> list[Path]:
     """The jars of a broker."""
     wanted = [("org.apache.kafka", f"kafka_{SCALA}", BROKER), ("org.slf4j", "slf4j-simple", "1.7.36")]
-    return _fetched(f"broker-{BROKER}", [wanted], without=())
-
-
-def _artifact(jar: Path) -> str:
-    """A jar's name without its version."""
-    return re.sub(r"-\d[\w.-]*\.jar$", "", jar.name)
-
-
-def cache() -> Path:
-    given = os.environ.get("PENSTOCK_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "penstock"
-
-
-def _fetched(name: str, choices: Sequence[Sequence[Coordinates]], without: Sequence[str]) -> list[Path]:
-    """The jars of the first choice that Maven Central has, with all they depend on; kept for the next time."""
-    home = cache() / "kafka" / name
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with (home.parent / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.is_dir():
-            maven = shutil.which("mvn")
-            if maven is None:
-                raise Unavailable("Maven (mvn) is not installed")
-            reasons = []
-            for choice in choices:
-                with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as making:
-                    reason = _copy(maven, Path(making), choice, without)
-                    if reason is None:
-                        (Path(making) / "jars").rename(home)
-                        break
-                    reasons.append(reason)
-            else:
-                raise Unavailable(f"Maven cannot fetch {name}: {' / '.join(dict.fromkeys(reasons))}")
-    return sorted(home.glob("*.jar"))
-
-
-def _copy(maven: str, folder: Path, wanted: Sequence[Coordinates], without: Sequence[str]) -> str | None:
-    """Maven's reason why it cannot fetch them, or None."""
-    excluded = "".join(
-        f"<exclusion><groupId>{g}</groupId><artifactId>*</artifactId></exclusion>" for g in without
-    )
-    dependencies = "".join(
-        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>"
-        f"<exclusions>{excluded}</exclusions></dependency>"
-        for g, a, v in wanted
-    )
-    (folder / "pom.xml").write_text(
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>penstock</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
-    command = [maven, "-q", "-B", PLUGIN, "-DincludeScope=runtime", "-DoutputDirectory=jars"]
-    try:
-        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        return "it takes more than five minutes"
-    if ran.returncode == 0:
-        return None
-    told = [line for line in ran.stdout.splitlines() if line.startswith("[ERROR]")]
-    return told[0].removeprefix("[ERROR] ")[:500] if told else f"exit status {ran.returncode}"
+    return fetched(f"kafka/broker-{BROKER}", [wanted])
 
 
 # ---------------------------------------------------------------------- a broker
@@ -157,13 +81,14 @@ class Broker:
 def _hold_elsewhere(*, detached: bool) -> tuple[subprocess.Popen[str], str]:
     """A process that holds a broker: until its input ends or, detached, until it is told to terminate."""
     broker()
-    command = [sys.executable, str(Path(__file__).resolve()), "hold", *(["detached"] if detached else [])]
+    command = [sys.executable, "-m", "scripts.kafka", "hold", *(["detached"] if detached else [])]
     holder = subprocess.Popen(  # noqa: S603 - this script
         command,
         stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
         text=True,
+        cwd=Path(__file__).resolve().parents[1],
     )
     assert holder.stdout is not None
     with holder.stdout as told:
@@ -309,7 +234,7 @@ def _stop() -> None:
 def _is_holder(pid: int) -> bool:
     """Whether the process is still ours: a number may have been given to another."""
     try:
-        return b"kafka.py\0hold" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"scripts.kafka\0hold" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

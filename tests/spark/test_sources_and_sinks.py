@@ -55,6 +55,17 @@ def test_rows_without_a_time_are_left_out_and_counted(
     assert session.late("a").count() == 0
 
 
+def test_a_source_may_know_its_columns_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's `rate` refuses to be told them, as Delta does."""
+    session = penstock.connect(spark, checkpoint=str(tmp_path), cells=1)
+    session.execute(
+        "CREATE STREAM ticks (value BIGINT, timestamp TIMESTAMP) USING rate WATERMARK timestamp DELAY OF INTERVAL 0 SECONDS"
+    )
+    frame = session._fed("ticks", session.catalog.streams["ticks"])
+    assert frame.isStreaming
+    assert sorted(frame.columns) == ["timestamp", "value"]
+
+
 def test_queries_and_flows_share_a_folder(spark: SparkSession, tmp_path: Path) -> None:
     """Steps have the same numbers everywhere; what one writes is not another's to replace."""
     for flow in range(2):
@@ -70,6 +81,26 @@ def test_queries_and_flows_share_a_folder(spark: SparkSession, tmp_path: Path) -
         ended(session)
     assert sorted(row["x"] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [1, 2, 8, 9]
     assert sorted(row["x"] for row in spark.table("penstock_shared").collect()) == [1, 2, 8, 9]
+
+
+def test_a_table_gets_what_it_is_made_of(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of another kind would spoil it; a column may be called like a line of its description."""
+    spark.sql("CREATE TABLE penstock_orc (x INT, Location STRING) USING orc")
+    spark.sql("CREATE TABLE penstock_csv (x INT, Location STRING) USING csv")
+    for name in ("orc", "csv"):
+        session = penstock.connect(spark, checkpoint=str(tmp_path / name), cells=1)
+        session.execute(
+            "CREATE STREAM a (ts BIGINT, x INT, Location STRING) WATERMARK ts DELAY OF INTERVAL 0"
+        )
+        query = session.query("SELECT x, Location FROM a [RANGE 10]", name="q")
+        query.to_table(f"penstock_{name}", mode="view")
+        session.push("a", [{"ts": 1, "x": 1, "Location": "here"}])
+        if name == "orc":
+            ended(session)
+        else:
+            with pytest.raises(penstock.DataError, match="table penstock_csv is made of csv"):
+                ended(session)
+    assert [tuple(row) for row in spark.table("penstock_orc").collect()] == [(1, "here")]
 
 
 def test_the_lines_of_the_readme_run(spark: SparkSession, tmp_path: Path) -> None:

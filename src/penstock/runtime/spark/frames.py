@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -68,15 +68,22 @@ def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
     if stream.format is None:
         pushed.mkdir(parents=True, exist_ok=True)
         return spark.readStream.schema(ddl(stream.schema)).parquet(uri(pushed))
-    reader = spark.readStream.format(stream.format).options(**dict(stream.options))
+    options = dict(stream.options)
     if stream.format.lower() == "kafka":
-        return kafka.rows(reader.load(), ddl(stream.schema), _quoted(_time(stream)), dict(stream.options))
+        reader = spark.readStream.format(stream.format).options(**options)
+        return kafka.rows(reader.load(), ddl(stream.schema), _quoted(_time(stream)), options)
+    return _loaded(lambda: spark.readStream, stream.format, options, stream.schema)
+
+
+def _loaded(read: Callable[[], Any], kind: str, options: Mapping[str, str], schema: Schema) -> DataFrame:
+    """A source's rows in the declared columns, or in its own if it lets nobody else say what they are."""
     try:
-        return reader.schema(ddl(stream.schema)).load()
-    except AnalysisException as error:
+        return cast("DataFrame", read().format(kind).options(**options).schema(ddl(schema)).load())
+    except (AnalysisException, UnsupportedOperationException) as error:
         if "schema" not in str(error):
             raise
-        return reader.load()
+    # Another reader: the first goes on asking for the schema that it was told.
+    return cast("DataFrame", read().format(kind).options(**options).load())
 
 
 def placed(frame: DataFrame, stream: Stream) -> DataFrame:
@@ -110,7 +117,8 @@ def _time(stream: Stream) -> str:
 def table(spark: SparkSession, table: Table) -> DataFrame:
     """A declared table as it is now."""
     assert table.format is not None
-    return spark.read.format(table.format).options(**dict(table.options)).schema(ddl(table.schema)).load()
+    found = _loaded(lambda: spark.read, table.format, dict(table.options), table.schema)
+    return found.select(*(F.col(_quoted(f.name)).cast(str(f.type)).alias(f.name) for f in table.schema))
 
 
 def drop_file(folder: Place, rows: pa.Table) -> None:

@@ -27,6 +27,8 @@ from penstock.runtime.spark.store import read_json, write_json
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 """Formats whose files can be laid side by side."""
+TABLES = ("parquet", "orc")
+"""Of these, those whose files are read alike whatever options a table has."""
 
 
 def changed(flow: Flow, query: str) -> DataFrame:
@@ -119,16 +121,9 @@ def writer(
     if path is None:
         raise DataError(f"writing {kind} needs a path")
     place: str = path
-    if kind == "delta" and view:
-        return lambda frame, _: frame.write.format("delta").options(**options).mode("overwrite").save(place)
     if kind == "delta":
-        who = f"penstock/{_flow_id(folder)}/{query}"
-        return lambda frame, step: (
-            frame.write.format("delta")
-            .options(**options, txnAppId=who, txnVersion=str(step))
-            .mode("append")
-            .save(place)
-        )
+        writes = f"penstock/{_flow_id(folder)}/{query}"
+        return lambda frame, step: commit(frame, step, writes, place, view, options)
     if kind not in FILES:
         known = ", ".join((*FILES, "delta", "kafka", "console", "noop"))
         raise DataError(f"unknown format {kind}", hint=f"one of {known}, or foreach_batch")
@@ -139,17 +134,28 @@ def writer(
 def table(flow: Flow, query: str, name: str, view: bool, options: Mapping[str, str]) -> Taker:
     """Appends steps to a table of Spark's catalog, or keeps the current answer in it."""
     spark = flow.spark
-    who = _tag(_flow_id(flow.store.root / "sinks"), query)
+    own = _flow_id(flow.store.root / "sinks")
 
     def taker(frame: DataFrame, step: int) -> None:
         if not spark.catalog.tableExists(name):
             frame.limit(0).write.format("parquet").options(**options).saveAsTable(name)
-        place = spark.sql(f"DESCRIBE FORMATTED {name}").where("col_name = 'Location'").first()
-        if place is None:
+        lines = (
+            spark.sql(f"DESCRIBE FORMATTED {name}").where("col_name IN ('Location', 'Provider')").collect()
+        )
+        told = {line["col_name"]: line["data_type"] for line in lines}  # columns of these names come first
+        kind = str(told.get("Provider")).lower()
+        if "Location" not in told:
             raise DataError(
                 f"table {name} has no place that files can be laid into", hint="use foreach_batch"
             )
-        lay_beside(spark, frame, step, who, "parquet", place["data_type"], view, options)
+        if kind == "delta":
+            commit(frame, step, f"penstock/{own}/{query}", told["Location"], view, options)
+        elif kind in TABLES:
+            lay_beside(spark, frame, step, _tag(own, query), kind, told["Location"], view, options)
+        else:
+            raise DataError(
+                f"table {name} is made of {kind}", hint=f"use {', '.join(TABLES)}, delta, or foreach_batch"
+            )
         spark.catalog.refreshTable(name)
 
     return taker
@@ -165,6 +171,16 @@ def _flow_id(folder: Place) -> str:
 
 def _tag(flow: str, query: str) -> str:
     return hashlib.sha256(f"{flow}/{query}".encode()).hexdigest()[:8]
+
+
+def commit(frame: DataFrame, step: int, who: str, path: str, alone: bool, options: Mapping[str, str]) -> None:
+    """Write a step into a Delta table, whose log keeps the last step of each writer and leaves out what it has
+    (`alone`: in place of all that is there; twice is as good as once)."""
+    if alone:
+        frame.write.format("delta").options(**options).mode("overwrite").save(path)
+    else:
+        told = {**options, "txnAppId": who, "txnVersion": str(step)}
+        frame.write.format("delta").options(**told).mode("append").save(path)
 
 
 def lay_beside(
