@@ -18,7 +18,7 @@ from penstock.runtime.spark.cell import Cell
 from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told
 
-ROWS = 60
+ROWS = 90
 
 
 def shuffled(rows: pa.Table, rng: random.Random) -> pa.Table:
@@ -34,7 +34,7 @@ def first(attempts: Sequence[Future[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def steps(driver: Driver, rows: dict[str, list[dict[str, Any]]], cuts: Sequence[int]) -> Any:
-    for begin, end in zip([0, *cuts, ROWS], [*cuts, ROWS, ROWS], strict=True):
+    for begin, end in zip([0, *cuts, ROWS, ROWS], [*cuts, ROWS, ROWS, ROWS], strict=True):
         header = driver.header(flush=begin == ROWS)
         yield header, driver.routed({name: part[begin:end] for name, part in rows.items()})
 
@@ -76,8 +76,8 @@ def test_one_that_was_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     left, other = ([Cell(driver.store, n, NUMBER, {}) for n in range(NUMBER)] for _ in "ab")
     reached = 0
     for header, given in steps(driver, rows, range(2, ROWS, 2)):
-        taken = left if header["step"] in {1, 2, 20, 21, 31} else other
-        if header["step"] == 20:
+        taken = left if header["step"] in {1, 2, 30, 31, 46} else other
+        if header["step"] == 30:
             reached = min(driver.store.logs(0))
         driver.note([taken[n].step(header, given[n]) for n in range(NUMBER)])
     assert reached > 3, "the log was cut"
@@ -99,7 +99,7 @@ def test_one_that_wakes_up_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 drowsy[n]._catch_up(4)
         for n, asked, kept in old if header["step"] in {6, 12} else []:
             assert asleep[n].step(asked, kept)["step"] == 5
-        for n, asked, kept in old if header["step"] == 29 else []:
+        for n, asked, kept in old if header["step"] == 44 else []:
             assert 5 not in driver.store.logs(n)
             with pytest.raises(StateError, match="step 5 was done by another host"):
                 drowsy[n].step(asked, kept)
