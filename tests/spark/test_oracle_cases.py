@@ -64,7 +64,7 @@ class OnSpark:
         """The streams of each cell."""
         told = Declared(self.session.flow.declared.streams, self.session.flow.declared.tables)
         told.queries = {f"q{i}": sql(self.flow.queries[i], f"q{i}_") for i in sorted(queries)}
-        plan = flowing(told, told.catalog(self.session.flow.functions), self.flow.cells)
+        plan = flowing(told, told.catalog(self.session.flow.functions), self.flow.cells, {})
         return [plan.read(cell) for cell in range(self.flow.cells)]
 
     def take(self, frame: Any, step: int) -> None:

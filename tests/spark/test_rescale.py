@@ -84,3 +84,29 @@ def test_a_log_that_does_not_reach_back(
             store.forget_cell(0, 2, 0)
         assert there.flow.cells == 1
     assert there.clock == max(row["ts"] for row in rows) - 6
+
+
+def test_cells_are_laid_out_for_the_rates_that_were_measured(spark: SparkSession, tmp_path: Path) -> None:
+    """The stream with more rows is dealt out, the other is copied."""
+    near = "SELECT a.y, b.d FROM a [RANGE 30], b [RANGE 30] WHERE a.y < b.d"
+    here = penstock.connect()
+    here.execute(A + B)
+    expected, kept = here.query(near, name="near"), Kept()
+    plans = []
+    for part, number in enumerate((2, 3)):
+        there = penstock.connect(spark, checkpoint=str(tmp_path), cells=number)
+        there.execute(A + B)
+        there.query(near, name="near").foreach_batch(kept)
+        rows = drawn(part, 30, start=60 * part)
+        now = {"a": rows["a"][::10], "b": [r for r in rows["b"] if r["ts"] >= 60 * part]}
+        for name, given in now.items():
+            here.push(name, given)
+            there.push(name, given)
+        run(there)
+        assert there.flow.rows["b"] > 5 * there.flow.rows["a"] > 0
+        plans.append(there.explain().rpartition("cells: ")[2])
+    assert "a by hash" in plans[0] and "b everywhere" in plans[0]
+    assert "b by hash" in plans[1] and "a everywhere" in plans[1]
+    changes = expected.changes()
+    assert changes.num_rows > 10
+    assert kept.rows(changes.column_names) == told(changes)

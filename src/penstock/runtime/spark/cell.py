@@ -88,7 +88,7 @@ class Cell:
                 continue
             told = found.meta.pop("cell")
             declared = Declared.of(self.store.get("declared", told["declared"]))
-            wanted = flowing(declared, declared.catalog(self.functions), self.cells)
+            wanted = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
             lower, upper = _parted(found)
             self._lower.take_up(wanted, lower)
             self._upper.take_up(wanted, upper)
@@ -251,8 +251,7 @@ class Cell:
             "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
-            "rows": sum(c["rows"] for c in counts),
-            **{part: counts[0][part] | counts[1][part] for part in ("late", "newest")},
+            **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
         }
 
     # ------------------------------------------------------------------ what is asked
@@ -265,7 +264,7 @@ class Cell:
         read = [read_segment(self.store.root / "tables" / name) for name in updates]
         if self._flowing is None or declared_at != self._declared_at:
             declared = Declared.of(self.store.get("declared", declared_at))
-            self._flowing = flowing(declared, declared.catalog(self.functions), self.cells)
+            self._flowing = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
             self._declared_at = declared_at
             for stage in stages:
                 stage.declare(self._flowing, read)

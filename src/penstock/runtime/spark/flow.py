@@ -36,7 +36,7 @@ from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
-from penstock.runtime.spark.routes import Routes, laid_out
+from penstock.runtime.spark.routes import COUNT, NEWEST, Routes, laid_out
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
@@ -96,6 +96,8 @@ class Flow:
         self.done = done[0] if done else 0
         self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
         self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
+        self.rows: dict[str, int] = dict(done[1]["rows"]) if done else {}
+        """How many have come."""
         self.clock: int | None = done[1]["clock"] if done else None
         self.ahead: int = done[1]["ahead"] if done else EARLIEST
         """No cell has passed this instant."""
@@ -115,7 +117,7 @@ class Flow:
         told = json.dumps(self.declared.json())
         if self._planned is None or self._planned[0] != told:
             catalog = self.declared.catalog(self.functions)
-            self._planned = (told, flowing(self.declared, catalog, self.cells))
+            self._planned = (told, flowing(self.declared, catalog, self.cells, self.store.rates))
         return self._planned[1]
 
     def _plan_of(self, header: dict[str, Any]) -> tuple[Flowing, Routes]:
@@ -123,7 +125,7 @@ class Flow:
         number = int(header["declared"])
         if self._stepping is None or self._stepping[0] != (number, self.cells):
             declared = Declared.of(self.store.get("declared", number))
-            plan = flowing(declared, declared.catalog(self.functions), self.cells)
+            plan = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
             self._stepping = ((number, self.cells), (plan, Routes(plan, self.cells)))
         return self._stepping[1]
 
@@ -284,7 +286,7 @@ class Flow:
             rescale(self.spark, self.store, self.functions, self.cells, self.wanted)
             self.step += 1
         else:
-            self.store.next_deal().enter(self.wanted)
+            self.store.next_deal().enter(self.wanted, {})
         self.close()
         self.store = Store(self.store.root)
         self.cells, self._name, self._planned = self.wanted, _new_name(), None
@@ -323,7 +325,7 @@ class Flow:
         self.results.heard(self.store, answers, [row[1] for row in heard])
         if watched:
             # Spark has counted the rows before it left some out.
-            answers = [{**answer, "rows": 0} for answer in answers] + [_seen(watch)]
+            answers = [{**answer, "rows": {}} for answer in answers] + [_seen(watch)]
         counted = self._note(header, answers)
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
@@ -337,7 +339,9 @@ class Flow:
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
             content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put("done", step, {**content, "ahead": self.ahead, "inner": self.inner})
+            self.store.put(
+                "done", step, {**content, "rows": self.rows, "ahead": self.ahead, "inner": self.inner}
+            )
             self.done = step
         if not header["again"]:
             self._tell(header, answers, done - began, time.perf_counter() - done)
@@ -396,6 +400,8 @@ class Flow:
         for answer in answers:
             for name, newest in answer["newest"].items():
                 self.newest[name] = max(self.newest.get(name, newest), newest)
+            for name, rows in answer["rows"].items() if not header["again"] else ():
+                self.rows[name] = self.rows.get(name, 0) + rows
         watermarks = dict(header["watermarks"])
         for name, newest in self.newest.items():
             if name in watermarks:
@@ -431,13 +437,18 @@ class Flow:
         for answer in answers:
             for name, rows in answer["out"].items():
                 queries.setdefault(name, {"numOutputRows": 0})["numOutputRows"] += rows
-        self._last_rows = sum(a["rows"] for a in answers)
+        sources: dict[str, dict[str, int]] = {name: {"numInputRows": 0} for name in self.declared.streams}
+        for answer in answers:
+            for name, rows in answer["rows"].items():
+                sources[name]["numInputRows"] += rows
+        self._last_rows = sum(s["numInputRows"] for s in sources.values())
         self.progress.append(
             {
                 "step": header["step"],
                 "batchId": header["batch"],
                 "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "numInputRows": self._last_rows,
+                "sources": sources,
                 "durationMs": {
                     "cells": round(1000 * cells),
                     "sinks": round(1000 * sinks),
@@ -497,8 +508,8 @@ class Flow:
 def _seen(watch: Observation) -> dict[str, Any]:
     """What Spark saw of a step's rows, in the form of a cell's answer."""
     seen = watch.get
-    rows = seen.pop("")
-    newest = {name: int(at) for name, at in seen.items() if at is not None}
+    newest = {name[1:]: int(at) for name, at in seen.items() if name[0] == NEWEST and at is not None}
+    rows = {name[1:]: int(count) for name, count in seen.items() if name[0] == COUNT}
     nothing: dict[str, Any] = {
         "clock": None,
         "upper": None,

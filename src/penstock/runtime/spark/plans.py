@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.data.types import Type
@@ -17,6 +17,9 @@ from penstock.plan.roots import Root
 from penstock.plan.windows import Rows
 from penstock.runtime.spark.declared import Declared, planned
 from penstock.runtime.spark.layout import Layout, lay_out
+
+Rates = Mapping[str, float]
+"""How many rows streams have, in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,11 @@ class Flowing:
         return {f.name: f.input.declared for f in self.inputs if f.stage == stage and f.name in read}
 
 
-def flowing(declared: Declared, catalog: Catalog, cells: int) -> Flowing:
-    """Plan and place every query; the same in every process."""
-    queries = {name: _placed(planned(sql, catalog), cells, name) for name, sql in declared.queries.items()}
+def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> Flowing:
+    """Plan and place every query; the same in every process. `rates`: see `place`."""
+    queries = {
+        name: _placed(planned(sql, catalog), cells, name, rates) for name, sql in declared.queries.items()
+    }
     begun = {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()}
     begun |= {low.name: begun[name] for name, query in queries.items() for low in query.lower}
     inner = [low.stream for query in queries.values() for low in query.lower]
@@ -140,12 +145,12 @@ def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:
                 yield Fed(read, stage, below.get(stream), (stage, read.name.lower()) in counted, speaks)
 
 
-def _placed(root: Root, cells: int, name: str) -> Stages:
+def _placed(root: Root, cells: int, name: str, rates: Rates) -> Stages:
     """Nobody gathers a step's changes before the sinks: equal rows of a STRICT query stay together."""
-    found = stages(root, cells, name, netted=False, accepts=can_hash)
+    found = stages(root, cells, name, rates, netted=False, accepts=can_hash)
     if any(f.type in (Type.INTERVAL, Type.NULL) for low in found.lower for f in low.stream.schema):
         return Stages(
-            root, (), place(root, cells, name, netted=False, accepts=can_hash)
+            root, (), place(root, cells, name, rates, netted=False, accepts=can_hash)
         )  # Spark has no such columns
     return found
 

@@ -40,7 +40,10 @@ def rescale(
     told = store.at("declared", last)
     assert told is not None
     declared = Declared.of(told[1])
-    plan = flowing(declared, declared.catalog(functions), cells)
+    done = store.get("done", last)
+    watermarks = done["watermarks"]
+    rates = {stream: done["rows"].get(stream, 0) + 1.0 for stream in watermarks}
+    plan = flowing(declared, declared.catalog(functions), cells, rates)
     begins = [_begin(store, cell) for cell in range(before)]
     first = max(step for step, _ in begins)
     if not all(whole for _, whole in begins):
@@ -48,7 +51,6 @@ def rescale(
     code: bytes = cloudpickle.dumps(functions) if functions else b""  # type: ignore[no-untyped-call]
     rows = _logged(spark, store, plan.layout, before, range(first, last + 1), code)
     new = store.next_deal()
-    watermarks = store.get("done", last)["watermarks"]
     header = {
         "step": last + 1, "batch": None, "declared": told[0], "watermarks": dict.fromkeys(watermarks, EARLIEST),
         "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
@@ -68,7 +70,7 @@ def rescale(
 
     Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
     store.put("steps", header["step"], header)
-    new.enter(cells)
+    new.enter(cells, rates)
     return header
 
 
@@ -144,7 +146,9 @@ class Log:
     def _plan(self, declared_at: int) -> Flowing:
         if declared_at not in self._plans:
             declared = Declared.of(self.store.get("declared", declared_at))
-            self._plans[declared_at] = flowing(declared, declared.catalog(self.functions), self.cells)
+            self._plans[declared_at] = flowing(
+                declared, declared.catalog(self.functions), self.cells, self.store.rates
+            )
         return self._plans[declared_at]
 
     def _moved(self, rows: pa.Table, stream: str, old: Layout, step: int) -> pa.Table:

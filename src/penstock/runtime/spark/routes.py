@@ -19,6 +19,8 @@ from penstock.runtime.spark.plans import Flowing
 from penstock.runtime.spark.selected import by_stream, used_slots, wanted
 
 STREAM = "__stream"
+COUNT, NEWEST = "#", "^"
+"""What is observed of a stream, before its name."""
 
 Laid = Mapping[str, list[str]]
 """Files with what the parts below said, by part."""
@@ -80,8 +82,10 @@ class Routes:
         """Some rows are of no use to any query."""
         self.unread = any(name not in self._read for name in streams)
         """Some streams are of no use to any query."""
-        self._newest = [F.count(F.lit(1)).alias("")]
-        self._newest += [F.max(F.when(self._own[name], self._times[name])).alias(name) for name in streams]
+        self._seen = [F.count(F.when(self._own[name], 1)).alias(COUNT + name) for name in streams]
+        self._seen += [
+            F.max(F.when(self._own[name], self._times[name])).alias(NEWEST + name) for name in streams
+        ]
         self._slots = max((slot + 1 for name in streams for slot in places[name]), default=0)
         kinds = enumerate(plan.layout.slots[self._slots :], self._slots)
         self._beyond = [F.lit(None).cast(str(kind)).alias(f"c{slot}") for slot, kind in kinds]
@@ -141,8 +145,8 @@ class Routes:
         return frame
 
     def observed(self, frame: DataFrame, watch: Observation) -> DataFrame:
-        """The frame, with each stream's newest time and how many rows there are told to `watch`."""
-        return frame.observe(watch, *self._newest)
+        """The frame, with each stream's newest time and how many rows it has told to `watch`."""
+        return frame.observe(watch, *self._seen)
 
     def thinned(self, frame: DataFrame, watermarks: Mapping[str, int]) -> DataFrame:
         """A step's rows less those that no query can use. Columns that no query of a stream reads are NULL.

@@ -167,9 +167,9 @@ class Stage:
         """Rows to their inputs in time order, but for those that came too late; `which`: every row's input."""
         assert self._wanted is not None
         inputs = self._wanted.inputs
+        seen: dict[str, int] = {}
         late: dict[str, int] = {}
         newest: dict[str, int] = {}
-        seen = 0
         for number, fed in enumerate(inputs):
             if fed.stage != self.number:
                 continue
@@ -182,7 +182,8 @@ class Stage:
             columns = self._wanted.layout.read(own, stream, self.engine.strings)
             if fed.below is None:
                 speaks = fed.speaks and fed.input.routing.is_first_copy(self.cell)
-                seen += own.num_rows if speaks else 0
+                if speaks:
+                    seen[fed.stream] = own.num_rows
                 ts = columns[stream.time].values
                 newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
                 too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)

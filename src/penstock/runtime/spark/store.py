@@ -1,6 +1,6 @@
 """The checkpoint directory: what a flow must find again after a crash.
 
-    flow.json                    format version, number of cells, how often rows were dealt out anew
+    flow.json                    format version, number of cells, how often rows were dealt out anew, the streams' rates then
     hosts/<run>                  there while a driver wants the hosts of its run
     declared/<step>.json         streams, tables and queries from that step on
     steps/<step>.json            what the driver decided: Spark's batch, watermarks, end of input
@@ -40,8 +40,11 @@ class Store:
 
     def __init__(self, root: str | os.PathLike[str] | Remote) -> None:
         self.root = located(root)
-        self.deal = int(read_json(self._flow)["deal"]) if self._flow.exists() else 0
+        told = read_json(self._flow) if self._flow.exists() else {}
+        self.deal = int(told.get("deal", 0))
         """Another number of cells is another deal."""
+        self.rates: dict[str, float] = told.get("rates", {})
+        """How many rows streams had, in proportion, when rows were last dealt out anew; cells are laid out for them."""
 
     # ------------------------------------------------------------------ places
 
@@ -115,7 +118,7 @@ class Store:
     def open(self, cells: int) -> dict[str, Any]:
         """The flow's description, made now if this is its first start."""
         if not self._flow.exists():
-            content = {"format": FORMAT, "cells": cells, "deal": self.deal}
+            content = {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": self.rates}
             write_json(self._flow, content)
             return content
         content = read_json(self._flow)
@@ -133,9 +136,9 @@ class Store:
         remove_all(self.root / "cells" / str(other.deal))
         return other
 
-    def enter(self, cells: int) -> None:
+    def enter(self, cells: int, rates: dict[str, float]) -> None:
         """From now on this deal, of so many cells, holds; what is left of the one before goes."""
-        write_json(self._flow, {"format": FORMAT, "cells": cells, "deal": self.deal})
+        write_json(self._flow, {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": rates})
         remove_all(self.root / "cells" / str(self.deal - 1))
 
     # ------------------------------------------------------------------ letting go
