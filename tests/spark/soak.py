@@ -71,7 +71,7 @@ class Soak:
 
     def done(self) -> int:
         """Rows of each stream that have been read, and told to the feeder."""
-        newest = self.session.flow.newest
+        newest = self.session.flow.known.newest
         rows = (min(newest.values()) + 1) * TICK if len(newest) == len(STREAMS) else 0
         self.feeder.done.value = rows
         return rows

@@ -295,7 +295,8 @@ class SparkSession(Session):
     @property
     def clock(self) -> int:
         """Every row with ts <= clock has been applied."""
-        return self.flow.first_instant - 1 if self.flow.clock is None else self.flow.clock
+        clock = self.flow.known.clock
+        return self.flow.first_instant - 1 if clock is None else clock
 
     @property
     def size_bytes(self) -> int:

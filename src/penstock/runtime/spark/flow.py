@@ -31,6 +31,7 @@ from penstock.plan.roots import Root
 from penstock.runtime.spark import host
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.known import Inner, Known, passed, report, summed
 from penstock.runtime.spark.layout import lay_out
 from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.plans import Flowing, flowing
@@ -47,9 +48,6 @@ THIN = 20_000
 """Rows in the last step from which on it pays to leave out in the next one what no query can use."""
 TIDY = 100
 """Steps between two looks for files that nobody needs any more."""
-
-Inner = dict[str, Any]
-"""What was said in `step`. `laid`: files by part; `until`: all cells have said what they say before this instant; `declared`: the declarations of then."""
 
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
@@ -80,7 +78,6 @@ class Flow:
         self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
         self._stepping: tuple[tuple[int, int], tuple[Flowing, Routes]] | None = None
-        self._last_rows = 0
         told = self.store.at("declared", LAST)
         self._before = Declared() if told is None else Declared.of(told[1])
         """What the checkpoint holds state for."""
@@ -94,21 +91,9 @@ class Flow:
         """The last of Spark's batches for which a step was decided."""
         done = self.store.at("done", self.step)
         self.done = done[0] if done else 0
-        self.watermarks: dict[str, int] = dict(done[1]["watermarks"]) if done else {}
-        self.newest: dict[str, int] = dict(done[1]["newest"]) if done else {}
-        self.rows: dict[str, int] = dict(done[1]["rows"]) if done else {}
-        """How many have come."""
-        self.clock: int | None = done[1]["clock"] if done else None
-        self.ahead: int = done[1]["ahead"] if done else EARLIEST
-        """No cell has passed this instant."""
-        self.inner: Inner = (
-            done[1]["inner"] if done else {"step": 0, "until": EARLIEST, "laid": {}, "declared": 0}
-        )
-        """What the parts of queries below cuts said in the last step, for those above in the next."""
+        self.known = Known(**done[1]) if done else Known()
         self.matched: dict[str, int] = {}
         self.failed: BaseException | None = None
-        self.behind = False
-        """Some cell has not applied all that the watermarks allow."""
 
     # ------------------------------------------------------------------ what is declared
 
@@ -172,9 +157,9 @@ class Flow:
         with self.lock:
             if first and table in self._before.tables:
                 return
-            if at is not None and self.clock is not None and at <= self.clock:
+            if at is not None and self.known.clock is not None and at <= self.known.clock:
                 raise DataError(
-                    f"table {table}: an update at {at} is too late: the clock is at {self.clock}",
+                    f"table {table}: an update at {at} is too late: the clock is at {self.known.clock}",
                     hint="leave out `at`, or give a later time",
                 )
             self._updates.append(
@@ -209,14 +194,14 @@ class Flow:
         """Bring every cell to the clock: the first stages, and then the second ones."""
         with self.lock:
             for _ in range(2):
-                if self.behind:
+                if self.known.behind:
                     self._run(self._decide(None, None), None)
 
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
         with self.lock:
-            if self.newest:
-                end = max(self.newest.values()) + 1
+            if self.known.newest:
+                end = max(self.known.newest.values()) + 1
                 self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
                 self.settle()
 
@@ -247,11 +232,11 @@ class Flow:
         if known is None or known[1] != told:
             self.store.put("declared", step, told)
             known = (step, told)
-        watermarks = {n: self.watermarks.get(n, self.first_instant) for n in self.declared.streams}
+        watermarks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
         updates = []
         for number, (header, tables) in enumerate(self._updates):
             name = f"{step:012d}-{number}.arrow"
-            begins = max(self.ahead, _ahead(self.plan(), self.cells, watermarks))
+            begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks))
             at = begins if header["at"] is None else max(header["at"], begins)
             write_segment(self.store.root / "tables" / name, {**header, "at": at}, tables)
             updates.append(name)
@@ -294,7 +279,7 @@ class Flow:
 
     def _still_wanted(self, declared_at: int) -> Inner:
         """What the last step said, for the parts that are still there."""
-        then = self.inner
+        then = self.known.inner
         if then["declared"] == declared_at or not then["laid"]:
             return then
         told = Declared.of(self.store.get("declared", then["declared"]))
@@ -310,7 +295,7 @@ class Flow:
         """When a query begins: at the first instant of which no row has been dealt out without it."""
         if name in self._before.since:
             return self._before.since[name]
-        return max(self.newest.values()) + 1 if self.newest else None
+        return max(self.known.newest.values()) + 1 if self.known.newest else None
 
     def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
         began = time.perf_counter()
@@ -326,7 +311,10 @@ class Flow:
         if watched:
             # Spark has counted the rows before it left some out.
             answers = [{**answer, "rows": {}} for answer in answers] + [_seen(watch)]
-        counted = self._note(header, answers)
+        delays = {name: stream.delay for name, stream in self.declared.streams.items()}
+        self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
+        counted = summed(a["out"] for a in answers)
+        self.matched = summed([self.matched, counted])
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
@@ -338,13 +326,13 @@ class Flow:
                 sink(step, counted)
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
-            content = {"watermarks": self.watermarks, "newest": self.newest, "clock": self.clock}
-            self.store.put(
-                "done", step, {**content, "rows": self.rows, "ahead": self.ahead, "inner": self.inner}
-            )
+            self.store.put("done", step, self.known.json())
             self.done = step
         if not header["again"]:
-            self._tell(header, answers, done - began, time.perf_counter() - done)
+            told = report(
+                header, answers, self.known, self.declared, done - began, time.perf_counter() - done
+            )
+            self.progress = [*self.progress[-99:], told]
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
@@ -356,7 +344,7 @@ class Flow:
         plan, routes = self._plan_of(header)
         watched = False
         if frame is not None:
-            thin = self._last_rows >= THIN
+            thin = bool(self.progress) and self.progress[-1]["numInputRows"] >= THIN
             watched = routes.unread or (thin and routes.selects)
             frame = routes.observed(frame, watch) if watched else frame
             frame = routes.thinned(frame, header["watermarks"]) if thin else frame
@@ -394,74 +382,6 @@ class Flow:
         rows = self.spark.range(0, self.cells, 1, self.cells)
         empty = [F.lit(None).cast(str(t)).alias(f"c{i}") for i, t in enumerate(plan.layout.slots)]
         return rows.where("id < 0").select(F.lit(0).alias("__input"), *empty)
-
-    def _note(self, header: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, int]:
-        """Raise the watermarks by what the cells saw; how many changes each query made."""
-        for answer in answers:
-            for name, newest in answer["newest"].items():
-                self.newest[name] = max(self.newest.get(name, newest), newest)
-            for name, rows in answer["rows"].items() if not header["again"] else ():
-                self.rows[name] = self.rows.get(name, 0) + rows
-        watermarks = dict(header["watermarks"])
-        for name, newest in self.newest.items():
-            if name in watermarks:
-                delay = self.declared.streams[name].delay
-                watermarks[name] = max(watermarks[name], newest - delay)
-        for name, end in (header["flush"] or {}).items():
-            watermarks[name] = max(watermarks[name], end)
-        self.watermarks = watermarks
-        plan, _ = self._plan_of(header)
-        read = {i.stream for i in plan.inputs if i.below is None}
-        if read:
-            clock = min(watermarks[name] for name in read) - 1
-            self.clock = clock if self.clock is None else max(self.clock, clock)
-            clocks = [a[which] for a in answers for which in ("clock", "upper", "shown")]
-            self.behind = any(c is not None and c < self.clock for c in clocks)
-        self.ahead = max(self.ahead, _ahead(plan, self.cells, watermarks))
-        self.inner = _said_below(header, answers)
-        counted: dict[str, int] = {}
-        for answer in answers:
-            for name, rows in answer["out"].items():
-                counted[name] = counted.get(name, 0) + rows
-                self.matched[name] = self.matched.get(name, 0) + rows
-        return counted
-
-    def _tell(
-        self, header: dict[str, Any], answers: list[dict[str, Any]], cells: float, sinks: float
-    ) -> None:
-        late: dict[str, int] = {}
-        for answer in answers:
-            for name, rows in answer["late"].items():
-                late[name] = late.get(name, 0) + rows
-        queries = {name: {"numOutputRows": 0} for name in self.declared.queries}
-        for answer in answers:
-            for name, rows in answer["out"].items():
-                queries.setdefault(name, {"numOutputRows": 0})["numOutputRows"] += rows
-        sources: dict[str, dict[str, int]] = {name: {"numInputRows": 0} for name in self.declared.streams}
-        for answer in answers:
-            for name, rows in answer["rows"].items():
-                sources[name]["numInputRows"] += rows
-        self._last_rows = sum(s["numInputRows"] for s in sources.values())
-        self.progress.append(
-            {
-                "step": header["step"],
-                "batchId": header["batch"],
-                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "numInputRows": self._last_rows,
-                "sources": sources,
-                "durationMs": {
-                    "cells": round(1000 * cells),
-                    "sinks": round(1000 * sinks),
-                    "work": max((a["ms"] for a in answers), default=0.0),
-                },
-                "stateBytes": sum(a["state_bytes"] for a in answers),
-                "late": late,
-                "watermarks": self.watermarks,
-                "clock": self.clock,
-                "queries": queries,
-            }
-        )
-        del self.progress[:-100]
 
     # ------------------------------------------------------------------ running
 
@@ -521,21 +441,5 @@ def _seen(watch: Observation) -> dict[str, Any]:
     return {**nothing, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 
 
-def _said_below(header: dict[str, Any], answers: list[dict[str, Any]]) -> Inner:
-    """What parts below cuts have said in a step."""
-    laid: dict[str, list[str]] = {}
-    for answer in answers:
-        for name, place in answer["inner"].items():
-            laid.setdefault(name, []).append(place)
-    until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
-    return {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
-
-
 def _new_name() -> str:
     return uuid.uuid4().hex[:12]
-
-
-def _ahead(plan: Flowing, cells: int, watermarks: dict[str, int]) -> int:
-    """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
-    read = [plan.read(cell) for cell in range(cells)]
-    return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)

@@ -1,0 +1,125 @@
+"""What the driver knows once a step is done: how far streams and cells have come, and what is on its way between stages.
+
+Invariant  it is a function of the steps done and of what cells answered to them, so what `done/` holds of the last one is all
+           that a new driver needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.data.clock import EARLIEST
+from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.plans import Flowing
+
+Header = dict[str, Any]
+"""A step as it was decided."""
+Answer = dict[str, Any]
+"""What a cell said to it."""
+Inner = dict[str, Any]
+"""What parts below cuts said in `step`. `laid`: files by part; `until`: all cells have said what they say before this instant;
+`declared`: the declarations of then."""
+
+
+@dataclass(slots=True)
+class Known:
+    """After the last step."""
+
+    watermarks: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    """Each stream's greatest time."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """How many have come."""
+    clock: int | None = None
+    ahead: int = EARLIEST
+    """No cell has passed this instant."""
+    inner: Inner = field(default_factory=lambda: {"step": 0, "until": EARLIEST, "laid": {}, "declared": 0})
+    behind: bool = False
+    """Some cell has not applied all that the watermarks allow."""
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "watermarks": self.watermarks,
+            "newest": self.newest,
+            "rows": self.rows,
+            "clock": self.clock,
+            "ahead": self.ahead,
+            "inner": self.inner,
+        }
+
+    def note(
+        self, header: Header, answers: list[Answer], plan: Flowing, cells: int, delays: Mapping[str, int]
+    ) -> None:
+        """Raise the watermarks by what the cells saw, and the clock by the watermarks."""
+        for answer in answers:
+            for name, newest in answer["newest"].items():
+                self.newest[name] = max(self.newest.get(name, newest), newest)
+        if not header["again"]:
+            self.rows = summed([self.rows, *(a["rows"] for a in answers)])
+        watermarks = dict(header["watermarks"])
+        for name, newest in self.newest.items():
+            if name in watermarks:
+                watermarks[name] = max(watermarks[name], newest - delays[name])
+        for name, end in (header["flush"] or {}).items():
+            watermarks[name] = max(watermarks[name], end)
+        self.watermarks = watermarks
+        read = {fed.stream for fed in plan.inputs if fed.below is None}
+        if read:
+            clock = min(watermarks[name] for name in read) - 1
+            self.clock = clock if self.clock is None else max(self.clock, clock)
+            clocks = [a[which] for a in answers for which in ("clock", "upper", "shown")]
+            self.behind = any(c is not None and c < self.clock for c in clocks)
+        self.ahead = max(self.ahead, passed(plan, cells, watermarks))
+        self.inner = _said_below(header, answers)
+
+
+def passed(plan: Flowing, cells: int, watermarks: Mapping[str, int]) -> int:
+    """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
+    read = [plan.read(cell) for cell in range(cells)]
+    return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
+
+
+def _said_below(header: Header, answers: list[Answer]) -> Inner:
+    laid: dict[str, list[str]] = {}
+    for answer in answers:
+        for name, place in answer["inner"].items():
+            laid.setdefault(name, []).append(place)
+    until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
+    return {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by name, added up."""
+    found: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def report(
+    header: Header, answers: list[Answer], known: Known, declared: Declared, cells: float, sinks: float
+) -> dict[str, Any]:
+    """A step for `lastProgress`; `cells` and `sinks` are seconds."""
+    rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
+    out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
+    return {
+        "step": header["step"],
+        "batchId": header["batch"],
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "numInputRows": sum(rows.values()),
+        "sources": {name: {"numInputRows": count} for name, count in rows.items()},
+        "durationMs": {
+            "cells": round(1000 * cells),
+            "sinks": round(1000 * sinks),
+            "work": max((a["ms"] for a in answers), default=0.0),
+        },
+        "stateBytes": sum(a["state_bytes"] for a in answers),
+        "late": summed(a["late"] for a in answers),
+        "watermarks": known.watermarks,
+        "clock": known.clock,
+        "queries": {name: {"numOutputRows": count} for name, count in out.items()},
+    }
