@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.memory import joined, taken
+from penstock.data.memory import copied, joined, taken
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ class Column:
     def copy(self) -> Column:
         """The same rows in memory of its own."""
         values, valid = self.values, self._valid
-        return Column(joined([values]), None if valid is None else valid.copy())
+        return Column(copied(values), None if valid is None else valid.copy())
 
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""

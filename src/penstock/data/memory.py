@@ -33,6 +33,11 @@ def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     return values.take(rows, out=room(len(rows), values.dtype), mode="wrap")
 
 
+def copied(values: NDArray[Any]) -> NDArray[Any]:
+    """The same in memory of its own."""
+    return values.copy() if values.nbytes < LARGE else joined([values])
+
+
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """One after the other, in memory of their own."""
     rows = sum(map(len, parts))
