@@ -141,7 +141,9 @@ def test_another_format_is_refused(path: Path) -> None:
 def forged(path: Path, header: Any, body: bytes = b"") -> None:
     """A file whose checksums fit, whatever it says."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<8sIIQ", file.MAGIC, file.VERSION, zlib.crc32(text), len(text)) + text + body)
+    path.write_bytes(
+        struct.pack("<8sIIQ", file.MAGIC, file.VERSION, zlib.crc32(text), len(text)) + text + body
+    )
 
 
 @pytest.mark.parametrize(
