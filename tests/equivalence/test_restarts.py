@@ -196,7 +196,7 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, program, tmp_path / "state"],
-        cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
+        cwd=root, env={**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == repr(pushed(straight, 4))

@@ -132,16 +132,18 @@ def test_what_is_not_there_is_refused(path: Path) -> None:
 def test_another_format_is_refused(path: Path) -> None:
     write(SMALL, path)
     content = bytearray(path.read_bytes())
-    struct.pack_into("<I", content, 8, 2)
+    struct.pack_into("<I", content, 8, 3)
     path.write_bytes(content)
-    with pytest.raises(StateError, match="written in format 2, and this version of penstock reads format 1"):
+    with pytest.raises(StateError, match="written in format 3, and this version of penstock reads format 2"):
         read(path)
 
 
 def forged(path: Path, header: Any, body: bytes = b"") -> None:
     """A file whose checksums fit, whatever it says."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<8sIIQ", file.MAGIC, 1, zlib.crc32(text), len(text)) + text + body)
+    path.write_bytes(
+        struct.pack("<8sIIQ", file.MAGIC, file.VERSION, zlib.crc32(text), len(text)) + text + body
+    )
 
 
 @pytest.mark.parametrize(

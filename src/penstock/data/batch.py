@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.memory import joined, taken
+from penstock.data.memory import copied, joined, taken
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -29,6 +29,8 @@ class Column:
     """Values and validity (None: nothing is NULL); values under NULL are unspecified."""
 
     __slots__ = ("_base", "_rows", "_valid", "_values")
+    _taken = staticmethod(taken)
+    """How rows are gathered."""
 
     def __init__(self, values: Array, valid: Mask | None = None) -> None:
         self._values: Array | None = values
@@ -49,7 +51,7 @@ class Column:
     def _gather(self) -> None:
         base, rows = self._base, self._rows
         assert base is not None and rows is not None
-        self._values = taken(base.values, rows)
+        self._values = self._taken(base.values, rows)
         valid = base.valid
         self._valid = None if valid is None else valid.take(rows)
         self._base = self._rows = None
@@ -80,17 +82,17 @@ class Column:
             if memo is not None:
                 memo[id(inner)] = composed
         assert self._base is not None
-        return Column.lazy(self._base.values, self._base.valid, composed)
+        return self.lazy(self._base.values, self._base.valid, composed)
 
     def copy(self) -> Column:
         """The same rows in memory of its own."""
         values, valid = self.values, self._valid
-        return Column(joined([values]), None if valid is None else valid.copy())
+        return Column(copied(values), None if valid is None else valid.copy())
 
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""
         if self._rows is not None and self._base is not None:
-            return Column.lazy(self._base.values, self._base.valid, self._rows[start:stop])
+            return self.lazy(self._base.values, self._base.valid, self._rows[start:stop])
         valid = self._valid
         return Column(self.values[start:stop], None if valid is None else valid[start:stop])
 

@@ -6,6 +6,7 @@ each time and pays for every page when it is touched anew (1.2 ns a word, agains
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ LARGE = 1 << 16
 def room(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array that holds anything."""
     kind = np.dtype(dtype)
-    count = shape if isinstance(shape, int) else int(np.prod(shape))
+    count = shape if isinstance(shape, int) else prod(shape)
     if count * kind.itemsize < LARGE:
         return np.empty(shape, kind)
     made = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
@@ -31,6 +32,11 @@ def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     if len(rows) * values.itemsize < LARGE:
         return values.take(rows)
     return values.take(rows, out=room(len(rows), values.dtype), mode="wrap")
+
+
+def copied(values: NDArray[Any]) -> NDArray[Any]:
+    """The same in memory of its own."""
+    return values.copy() if values.nbytes < LARGE else joined([values])
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -32,18 +32,9 @@ class Type(Enum):
     """The NumPy type a column of this type is held in."""
     arrow: pa.DataType
     """The Arrow type a column of this type leaves as."""
-
-    @property
-    def is_integer(self) -> bool:
-        return self in INTEGERS
-
-    @property
-    def is_float(self) -> bool:
-        return self in (Type.FLOAT, Type.DOUBLE)
-
-    @property
-    def is_numeric(self) -> bool:
-        return self.is_integer or self.is_float
+    is_integer: bool
+    is_float: bool
+    is_numeric: bool
 
     def __str__(self) -> str:
         return str(self.value)
@@ -63,8 +54,9 @@ _FORMS: dict[Type, tuple[type[np.generic], pa.DataType]] = {
     Type.INTERVAL: (np.int64, pa.duration("us")),
     Type.NULL: (np.bool_, pa.null()),
 }
+INTEGERS = (Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT)
 for _type, (_held, _arrow) in _FORMS.items():
     # Attributes of the members: a look-up by member costs a call of Enum's own hash.
     _type.dtype, _type.arrow = np.dtype(_held), _arrow
-
-INTEGERS = (Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT)
+    _type.is_integer, _type.is_float = _type in INTEGERS, _type in (Type.FLOAT, Type.DOUBLE)
+    _type.is_numeric = _type.is_integer or _type.is_float

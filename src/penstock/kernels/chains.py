@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import mix, spread
-from penstock.kernels.jit import ix, kernel
+from penstock.kernels.jit import inline, ix, kernel, prefetch
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, SHIFT = 0, 1, 2, 3
@@ -158,9 +158,49 @@ def hops(edges, indexes, order):
     return np.stack(parts, axis=2).reshape(-1)
 
 
+BLOCK = 32
+"""Rows that look ahead together: a few times as many as a core can wait for cache lines."""
+
+
+@inline
+def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, head, cursor):
+    """Bring what rows [begin, end) will meet on their first hop into the cache: their chains are followed all at once, a
+    link a turn and without branches, until few are left."""
+    hops = edges.shape[0] - 1
+    for e in range(begin, end):
+        i = np.int64(sides[ix(e)])
+        own = edges[ix(i), BASE] + np.int64(slots[ix(e)]) * edges[ix(i), WIDTH]
+        for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
+            k = rows[ix(own + indexes[ix(index), FIELD])]
+            prefetch(head, indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))
+        q = i * hops * HOP
+        k = rows[ix(own + plan[ix(q + G_FIELD)])]
+        b = plan[ix(q + T_HEADS)] + np.int64(spread(k, plan[ix(q + T_SHIFT)]))
+        prefetch(head, b)
+        cursor[0, ix(e - begin)] = q
+        cursor[1, ix(e - begin)] = b
+    for j in range(end - begin):
+        q = cursor[0, ix(j)]
+        s = np.int64(head[ix(cursor[1, ix(j)])])
+        cursor[1, ix(j)] = s
+        prefetch(rows, plan[ix(q + T_BASE)] + max(s, 0) * plan[ix(q + T_WIDTH)])
+    left = end - begin
+    while 4 * left > BLOCK:
+        left = 0
+        for j in range(end - begin):
+            q = cursor[0, ix(j)]
+            s = cursor[1, ix(j)]
+            base, width, tail = plan[ix(q + T_BASE)], plan[ix(q + T_WIDTH)], plan[ix(q + T_TAIL)]
+            after = rows[ix((base + s * width if s >= tail else 0) + plan[ix(q + T_FIELD)] + 1)]
+            s = after if s >= tail else np.int64(-1)
+            cursor[1, ix(j)] = s
+            prefetch(rows, base + max(s, 0) * width)
+            left += s >= tail
+
+
 @kernel
 def walk(
-    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, work, stats,
+    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, work, stats,
     out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
@@ -175,10 +215,14 @@ def walk(
     room = out_ts.shape[0]
     hops = edges.shape[0] - 1
     at = work[0]  # by edge: the row of the partial result
-    cursor = work[1]  # by hop: the next candidate
+    next_ = work[1]  # by hop: the next candidate
     wanted = work[2]  # by hop: the key sought
     ends = work[3]  # by hop: when the partial result before it ends
+    ahead = begin if far else times.shape[0]
     for e in range(begin, times.shape[0]):
+        if e == ahead:
+            ahead = min(e + BLOCK, times.shape[0])
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
         i = np.int64(sides[e])
         t = times[e]
         mark = n
@@ -202,7 +246,7 @@ def walk(
                 wanted[h] = k
             else:
                 k = wanted[h]
-                s = cursor[h]
+                s = next_[h]
             if h + 2 == hops:
                 # The last two hops are plain loops: most of a walk's time is spent here.
                 z = q + HOP
@@ -259,7 +303,7 @@ def walk(
                 continue
             stats[i, h, 1] += 1
             at[target] = s
-            cursor[h] = rows[ix(p + field + 1)]
+            next_[h] = rows[ix(p + field + 1)]
             ends[h + 1] = min(ends[h], rows[ix(p)])
             h += 1
             down = True
@@ -272,7 +316,9 @@ def walk(
 
 
 @kernel
-def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out_exp, out_slot):
+def walk_two(
+    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, out_ts, out_exp, out_slot
+):  # fmt: skip
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
     n = 0
     room = out_ts.shape[0]
@@ -289,7 +335,11 @@ def walk_two(begin, times, sides, slots, edges, indexes, rows, head, out_ts, out
         indexes[1, SHIFT],
     )
     out_l, out_r = out_slot[0], out_slot[1]
+    ahead = begin if far else times.shape[0]
     for e in range(begin, times.shape[0]):
+        if e == ahead:
+            ahead = min(e + BLOCK, times.shape[0])
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
         t = times[e]
         slot = np.int64(slots[e])
         mark = n

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inline, kernel
 
 Times = NDArray[np.int64]
 
@@ -74,17 +74,48 @@ def merge(starts, slots, end_times, ended, times, out, signs):
 
 
 @kernel
-def arrivals(times, watermark, delay, late):
-    """Which rows of a push are late; returns (how many, whether all are in time order, the new watermark)."""
-    n = 0
-    in_order = True
+def outside(times, low, high):
+    """The first row below `low` or not below `high`; -1 if there is none."""
+    if not is_any_outside(times, low, high):
+        return -1
     for i in range(times.shape[0]):
-        t = times[i]
-        late[i] = t < watermark
+        if times[i] < low or times[i] >= high:
+            return i
+    return -1
+
+
+@inline
+def is_any_outside(times, low, high):
+    """Looks at all of them, without a branch a row: many at a time."""
+    found = False
+    for i in range(times.shape[0]):
+        found |= (times[i] < low) | (times[i] >= high)
+    return found
+
+
+@kernel
+def is_sorted(times):
+    """Looks at all of them, too."""
+    falls = False
+    for i in range(1, times.shape[0]):
+        falls |= times[i] < times[i - 1]
+    return not falls
+
+
+@kernel
+def arrivals(times, watermark, delay, late):
+    """Which rows of a push are late; returns (how many, whether all are in time order, the new watermark).
+
+    If they are in order none is late unless the first is: `late` is not written then.
+    """
+    in_order = is_sorted(times)
+    if in_order and times[0] >= watermark:
+        return 0, True, max(watermark, times[-1] - delay)
+    n = 0
+    for i in range(times.shape[0]):
+        late[i] = times[i] < watermark
         n += late[i]
-        if i > 0 and t < times[i - 1]:
-            in_order = False
-        watermark = max(watermark, t - delay)
+        watermark = max(watermark, times[i] - delay)
     return n, in_order, watermark
 
 
@@ -102,23 +133,6 @@ def mixed_instants(times, signs, out):
                 n += 1
         begin = i
     return n
-
-
-@kernel
-def outside(times, low, high):
-    """The first row below `low` or not below `high`; -1 if there is none."""
-    for i in range(times.shape[0]):
-        if times[i] < low or times[i] >= high:
-            return i
-    return -1
-
-
-@kernel
-def is_sorted(times):
-    for i in range(1, times.shape[0]):
-        if times[i] < times[i - 1]:
-            return False
-    return True
 
 
 @kernel

@@ -12,12 +12,15 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import event
+from llvmlite import ir
+from numba.core import event, types
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _njit: Any = numba.njit
-"""Its declared types leave out `_nrt`."""
+_intrinsic: Any = intrinsic
+"""Their declared types leave out `_nrt`, and what is called with one argument less."""
 
 
 def kernel(function: F) -> F:
@@ -43,6 +46,23 @@ def inline(function: F) -> F:
 def ix(index):
     """An index that is not negative: spares the look whether it counts from the end (a fifth of a join's walk)."""
     return np.uint64(index)
+
+
+@_intrinsic
+def prefetch(_: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of an entry that is wanted soon; nothing waits for it."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        ask = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        )
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        builder.call(ask, [place, flag(0), flag(3), flag(1)])  # to read, for every level, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), emit
 
 
 class _Notice(event.Listener):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import calendar
-from penstock.kernels.jit import inline, kernel
+from penstock.kernels.jit import inline, ix, kernel
 
 DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
@@ -86,13 +86,13 @@ def run(mode, g, t, state, out, n):
 
 
 @inline
-def is_quiet(mode, g, t, side, state):
+def is_quiet(mode, t, side, value):
     """Whether one more copy changes nothing now: of a shown value, or of one that stays hidden."""
-    if state[g, WAKE] <= t:
+    if value[DIRTY] != FOREVER or value[WAKE] <= t:
         return False
-    if mode == EXCEPT and (state[g, RIGHT] > t or side == RIGHT):
-        return state[g, RIGHT] > t
-    return state[g, SHOWN] > t
+    if mode == EXCEPT and (value[RIGHT] > t or side == RIGHT):
+        return value[RIGHT] > t
+    return value[SHOWN] > t
 
 
 @kernel
@@ -102,28 +102,31 @@ def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, 
     An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late.
     `touched[: registers[0]]` lists values to finish. Returns (rows taken of each side, outputs).
     """
-    while i < l_times.shape[0] or j < r_times.shape[0]:
-        if j >= r_times.shape[0] or (i < l_times.shape[0] and l_times[i] <= r_times[j]):
+    lefts, rights = l_times.shape[0], r_times.shape[0]
+    while i < lefts or j < rights:
+        if j >= rights or (i < lefts and l_times[ix(i)] <= r_times[ix(j)]):
             side = LEFT
-            g, t, e = l_gids[i], l_times[i], l_exps[i]
+            g, t, e = l_gids[ix(i)], l_times[ix(i)], l_exps[ix(i)]
         else:
             side = RIGHT
-            g, t, e = r_gids[j], r_times[j], r_exps[j]
-        value = state[np.uint32(g)]
-        if min(value[DIRTY], value[WAKE]) < t:
-            n = run(mode, g, t - 1, state, out, n)
-            if n < 0:
-                return i, j, -1 - n
-        if value[DIRTY] == FOREVER and not is_quiet(mode, g, t, side, state):
-            if value[LISTED] == 0:
-                value[LISTED] = 1
-                touched[registers[0]] = g
-                registers[0] += 1
-            value[DIRTY] = t
-        value[side] = max(value[side], e)
+            g, t, e = r_gids[ix(j)], r_times[ix(j)], r_exps[ix(j)]
+        value = state[ix(g)]
+        if not is_quiet(mode, t, side, value):
+            if min(value[DIRTY], value[WAKE]) < t:
+                n = run(mode, g, t - 1, state, out, n)
+                if n < 0:
+                    return i, j, -1 - n
+            if not is_quiet(mode, t, side, value):
+                if value[LISTED] == 0:
+                    value[LISTED] = 1
+                    touched[registers[0]] = g
+                    registers[0] += 1
+                value[DIRTY] = t
         if side == LEFT:
+            value[LEFT] = max(value[LEFT], e)
             i += 1
         else:
+            value[RIGHT] = max(value[RIGHT], e)
             j += 1
     return i, j, n
 
@@ -135,26 +138,25 @@ def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n)
     A copy with a greater exp in the instant in which its value was first shown takes that row over.
     """
     for i in range(begin, times.shape[0]):
-        g = gids[i]
-        t = times[i]
-        e = exps[i]
-        shown = state[g, SHOWN]
-        left = max(state[g, LEFT], e)
+        g, t, e = gids[ix(i)], times[ix(i)], exps[ix(i)]
+        value = state[ix(g)]
+        shown = value[SHOWN]
+        left = max(value[LEFT], e)
         if shown > t:
-            state[g, LEFT] = left
-            if e > shown and state[g, TIME] == t:
-                out[state[g, ROW], 1] = e
-                state[g, SHOWN] = e
-                state[g, WAKE] = e
+            value[LEFT] = left
+            if e > shown and value[TIME] == t:
+                out[value[ROW], 1] = e
+                value[SHOWN] = e
+                value[WAKE] = e
             continue
         if n + 2 > out.shape[0]:
             return i, n
-        if state[g, LISTED] == 0:
-            state[g, LISTED] = 1
+        if value[LISTED] == 0:
+            value[LISTED] = 1
             touched[registers[0]] = g
             registers[0] += 1
-        youngest = state[g, LEFT]
-        state[g, LEFT] = left
+        youngest = value[LEFT]
+        value[LEFT] = left
         if shown != NEVER and shown < t and youngest > shown:
             # The row ended before this instant and its youngest copy followed.
             out[n, 0] = shown
@@ -162,18 +164,18 @@ def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n)
             out[n, 2] = g
             out[n, 3] = 1
             n += 1
-            state[g, SHOWN] = youngest
-            state[g, WAKE] = youngest
+            value[SHOWN] = youngest
+            value[WAKE] = youngest
             if youngest > t:
                 continue
         out[n, 0] = t
         out[n, 1] = left
         out[n, 2] = g
         out[n, 3] = 1
-        state[g, SHOWN] = left
-        state[g, WAKE] = left
-        state[g, TIME] = t
-        state[g, ROW] = n
+        value[SHOWN] = left
+        value[WAKE] = left
+        value[TIME] = t
+        value[ROW] = n
         n += 1
     return times.shape[0], n
 

@@ -1,24 +1,28 @@
 """Sliding counts and sums of integers over a FIFO window, in one pass.
 
-The window is a ring with one row a member: exp, group, the group's next member, summands. A group's
-state is one row: size, oldest and newest member, the instant and output row last written, the exp of the row
-shown, and its totals. Everything an event touches lies in a few cache lines.
+The window is a ring with one row a member: exp, group, the exp of the group's next member, summands. A group's
+state is one row: size, newest member, the instant and output row last written, the exp of the row shown (its
+oldest member's), and its totals. An event touches its group's row and the ring's ends; an arrival also writes its exp into the
+member before it. What events to come will touch is fetched ahead.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import inline, kernel
+from penstock.kernels.jit import inline, kernel, prefetch
 
-SIZE, OLDEST, NEWEST, TIME, ROW, SHOWN, TOTALS = 0, 1, 2, 3, 4, 5, 6
+SIZE, NEWEST, TIME, ROW, SHOWN, TOTALS = 0, 1, 2, 3, 4, 6
 NEVER = np.iinfo(np.int64).min
 FOREVER = np.iinfo(np.int64).max
-BLANK = (0, -1, -1, 0, -1, NEVER)
+BLANK = (0, -1, 0, -1, NEVER, 0)
+"""A group without members; the last word is spare, so that two totals fill a cache line."""
 
-EXP, GROUP, LATER, SUMMANDS = 0, 1, 2, 3
+EXP, GROUP, NEXT, SUMMANDS = 0, 1, 2, 3
 FRONT, LENGTH, EMPTIED, COUNTED = 0, 1, 2, 3
 """Registers; COUNTED: arguments are counted apart from members."""
+AHEAD = 16
+"""How many events before its turn a group is fetched."""
 
 
 @inline
@@ -93,6 +97,8 @@ def slide(
         member = ring[p]
         if length > 0 and member[EXP] <= t:
             t = member[EXP]
+            soon = ring[np.uint64((front + AHEAD) & mask)]
+            prefetch(state[np.uint64(soon[GROUP])], 0)
             front += 1
             length -= 1
             sign = -1
@@ -108,6 +114,9 @@ def slide(
             length += 1
             i += 1
             sign = 1
+            if i + AHEAD < arrivals:
+                prefetch(state[np.uint64(gids[i + AHEAD])], 0)
+                prefetch(ring[np.uint64(state[np.uint64(gids[i + AHEAD // 2]), NEWEST])], NEXT)
         else:
             break
         if t != instant:
@@ -147,14 +156,15 @@ def slide(
             n += 1
         else:
             doubt = True
+        until = group[SHOWN]
         if sign > 0:
             if size == 0:
-                group[OLDEST] = p
+                until = member[EXP]
             else:
-                ring[np.uint64(group[NEWEST]), LATER] = p
+                ring[np.uint64(group[NEWEST]), NEXT] = member[EXP]
             group[NEWEST] = p
         else:
-            group[OLDEST] = member[LATER]
+            until = member[NEXT]
         size += sign
         group[SIZE] = size
         out_now[0, r] = size
@@ -163,7 +173,6 @@ def slide(
             group[TOTALS + k] = total
             out_now[1 + k, r] = total
         if size > 0:
-            until = ring[np.uint64(group[OLDEST]), EXP]
             out_exp[r] = until
             if until == group[SHOWN] and watched != 0:
                 doubt |= watched < 0 or member[SUMMANDS - 1 + watched] == 0

@@ -23,6 +23,10 @@ from penstock.operators.contract import ABSENT, Site, empty
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
+FAR = 1 << 21
+"""Bytes of live rows from which walks look ahead: more than the second-level cache of a core holds."""
+_NO_PLAN = np.empty(0, np.int64)
+
 
 class FifoJoin:
     """Every input shares an equality with another, and all are connected by them."""
@@ -153,7 +157,8 @@ class FifoJoin:
         stems = self._stems
         n = len(self._keys)
         stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order) if n > 2 else None
+        far, cursor = stems.live_bytes > FAR, np.empty((2, chains.BLOCK), np.int64)
+        plan = chains.hops(stems.edges, stems.indexes, self._order) if n > 2 or far else _NO_PLAN
         parts = []
         done = 0
         while done < len(ts):
@@ -163,13 +168,13 @@ class FifoJoin:
             before = done
             if n == 2:
                 done, made = chains.walk_two(
-                    done, ts, side, slot, stems.edges, stems.indexes, stems.rows, stems.head,
-                    out_ts, out_exp, out_slot,
+                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
+                    stems.rows, stems.head, far, cursor, out_ts, out_exp, out_slot,
                 )  # fmt: skip
             else:
                 done, made = chains.walk(
                     done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                    stems.rows, stems.head, work, stats, out_ts, out_exp, out_slot,
+                    stems.rows, stems.head, far, cursor, work, stats, out_ts, out_exp, out_slot,
                 )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if done == before or (done < len(ts) and made > size // 2):

@@ -3,7 +3,7 @@
 Paper      Golab & Özsu 2005, §2.1 and rule 4; subtract-on-evict, exact for integers.
 Invariant  as `aggregate`: at every instant one row per group with members, exp = the group's next expiry.
 Pattern    WEAKEST, MONOTONIC → WEAK, at the root: a newer row replaces the older.
-State      the window as a ring of (exp, group, next member, summands); per group one row of numbers.
+State      the window as a ring of (exp, group, next member's exp, summands); per group one row of numbers.
 Cost       O(rows): one visit when a row comes and one when it goes, whatever the number of aggregates.
 """
 
@@ -186,14 +186,11 @@ class SlidingSums:
         place = np.full(old, -1, np.int64)
         place[order] = np.arange(length)
         held = self._ring["member"][order]
-        # A last member's link was never written, or names a slot of before: nobody follows it.
-        held[:, kernels.LATER] = place[held[:, kernels.LATER]]
         self._ring.fit(2 * old)
         self._ring["member"][:length] = held
         state = self._groups["group"]
         live = state[:, kernels.SIZE] > 0
-        for member in (kernels.OLDEST, kernels.NEWEST):
-            state[live, member] = place[state[live, member]]
+        state[live, kernels.NEWEST] = place[state[live, kernels.NEWEST]]
         self._registers[kernels.FRONT] = 0
 
     def current(self, now: int) -> Batch:

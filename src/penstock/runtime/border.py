@@ -20,7 +20,7 @@ from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.kernels.events import outside
-from penstock.state.arrow import Misfit, from_arrow, from_python, to_arrow
+from penstock.state.arrow import Misfit, as_it_lies, from_arrow, from_python, to_arrow
 from penstock.state.strings import Strings
 
 _NOTHING: frozenset[int] = frozenset()
@@ -71,9 +71,13 @@ def write_time(values: Ints, time_type: Type, forever_is_null: bool) -> pa.Array
 
 def _columns(data: object, schema: Schema, strings: Strings) -> tuple[Column, ...]:
     if isinstance(data, _TABLES):
-        column, places = data.column, _match(data.schema.names, schema)
+        arrays = [data.column(place) for place in _match(data.schema.names, schema)]
+        columns = [as_it_lies(array, field.type) for array, field in zip(arrays, schema, strict=True)]
         return tuple(
-            [_guarded(_read_array, column(p), f, strings) for p, f in zip(places, schema, strict=True)]
+            [
+                _guarded(_read_array, array, field, strings) if column is None else column
+                for column, array, field in zip(columns, arrays, schema, strict=True)
+            ]
         )
     if isinstance(data, list | tuple):
         return _read_list(data, schema, strings)

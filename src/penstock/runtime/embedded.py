@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
@@ -156,17 +157,28 @@ class Engine:
 
     # ------------------------------------------------------------------ feeding
 
+    def lay(self, name: str, rows: pa.RecordBatch) -> bool:
+        """A few rows of one stream unread, if nothing can be wrong with them; else they are to be read and pushed."""
+        self.check_idle()
+        if not self.sources[name].lay(rows):
+            return False
+        self._came(rows.num_rows)
+        return True
+
     def push(self, name: str, columns: tuple[Column, ...]) -> None:
         """Rows of one stream, checked by the caller."""
         self.check_idle()
         source = self.sources[name]
         source.push(columns)
-        self._unseen += len(columns[0])
         try:
-            if self._unseen >= self._slice or self.catalog.functions:
-                self._advance()
+            self._came(len(columns[0]))
         finally:
             source.own()
+
+    def _came(self, rows: int) -> None:
+        self._unseen += rows
+        if self._unseen >= self._slice or self.catalog.functions:
+            self._advance()
 
     def settle(self) -> None:
         """Apply what was pushed."""

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.data.batch import Batch, Column, Ints, concat
 from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
+from penstock.runtime.unread import Plain, Unread, read
 from penstock.state.arena import Arena
 
 
@@ -23,13 +25,23 @@ class Source:
     def __init__(self, stream: Stream, floor: int) -> None:
         self.stream = stream
         self.watermark = floor
-        self._waiting: list[Batch] = []
+        self._plain = Plain(stream)
+        self._waiting: list[Batch | Unread] = []
         """Each in time order, and after `settle` one after the other."""
         self._settled = True
         self._borrowed = False
         """The last that waits is in the caller's memory."""
         self._late: list[tuple[Column, ...]] = []
         self.late_rows = 0
+
+    def lay(self, rows: pa.RecordBatch) -> bool:
+        """Take a few rows unread, if nothing can be wrong with them."""
+        made = self._plain.copy(rows, self.watermark)
+        if made is None:
+            return False
+        self._append(made)
+        self.raise_to(int(made.ts[-1]) - self.stream.delay)
+        return True
 
     def push(self, columns: tuple[Column, ...]) -> None:
         """Take rows in arrival order; each may raise W for those behind it."""
@@ -52,10 +64,13 @@ class Source:
         order = None if in_order else time_order(ts)
         if order is not None:
             batch = batch.take(order)
+        self._append(batch)
+        self._borrowed = True
+
+    def _append(self, batch: Batch | Unread) -> None:
         if self._waiting and self._waiting[-1].ts[-1] > batch.ts[0]:
             self._settled = False
         self._waiting.append(batch)
-        self._borrowed = True
 
     def own(self) -> None:
         """Copy what still waits: the caller may write to what it gave."""
@@ -95,7 +110,7 @@ class Source:
             cut = int(first.ts.searchsorted(clock, side="right"))
             ready.append(first.slice(0, cut))
             rest = first.slice(cut, len(first))
-            waiting[0] = self._joined([rest]) if cut > 4 * len(rest) else rest
+            waiting[0] = rest if cut <= 4 * len(rest) or isinstance(rest, Unread) else self._joined([rest])
         self._waiting = waiting
         return self._joined(ready) if ready else None
 
@@ -110,8 +125,9 @@ class Source:
             self._waiting = [joined if order is None else joined.take(order)]
             self._borrowed = False
 
-    def _joined(self, parts: Sequence[Batch]) -> Batch:
-        columns = _stacked([b.columns for b in parts])
+    def _joined(self, parts: Sequence[Batch | Unread]) -> Batch:
+        unread = [part for part in parts if isinstance(part, Unread)]
+        columns = read(unread) if len(unread) == len(parts) else _stacked([b.columns for b in parts])
         ts = columns[self.stream.time].values
         return Batch(ts, ts, columns)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column
+from penstock.data.memory import room
 from penstock.data.types import Type
 from penstock.errors import StateError
 
@@ -33,7 +34,9 @@ class Arena:
         if self._saved is not None:
             made = self.taken(name, dtype, shape)
         else:
-            made = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
+            made = room(shape, dtype)
+            if fill is not None:
+                made[...] = fill
         self.arrays[name] = made
         return made
 
@@ -47,7 +50,7 @@ class Arena:
     def grow(self, name: str, size: int, fill: Any = None) -> Array:
         """The array with `size` entries along its first axis; new ones hold `fill`."""
         old = self.arrays[name]
-        made = np.empty((size, *old.shape[1:]), old.dtype)
+        made = room((size, *old.shape[1:]), old.dtype)
         made[: len(old)] = old
         if fill is not None:
             made[len(old) :] = fill

@@ -55,11 +55,19 @@ def to_arrow(column: Column, kind: Type, strings: Strings) -> pa.Array:
 # ------------------------------------------------------------------ in, from Arrow
 
 
+def as_it_lies(array: pa.Array | pa.ChunkedArray, kind: Type) -> Column | None:
+    """Numbers of the declared type in one piece, none of them NULL, without a copy (read-only); else None."""
+    if kind.is_numeric and array.type == kind.arrow and not array.null_count and isinstance(array, pa.Array):
+        return Column(array.to_numpy())
+    return None
+
+
 def from_arrow(array: pa.Array, kind: Type, strings: Strings) -> Column:
     """The array as a column of the declared type; plain ones without a copy (read-only then)."""
+    plain = as_it_lies(array, kind)
+    if plain is not None:
+        return plain
     source = array.type
-    if kind.is_numeric and source == kind.arrow and not array.null_count:
-        return Column(array.to_numpy())
     if pa.types.is_null(source):
         return Column(np.zeros(len(array), kind.dtype), np.zeros(len(array), np.bool_))
     if kind is Type.STRING:
@@ -97,7 +105,7 @@ def _no_way(source: pa.DataType, kind: Type) -> str:
     return f"Arrow type {source} does not fit {kind}"
 
 
-def _raw(array: pa.Array, dtype: np.dtype[np.generic] | type[np.generic]) -> Array:
+def raw(array: pa.Array, dtype: np.dtype[np.generic] | type[np.generic]) -> Array:
     """The payload as it lies there, NULL or not."""
     width = np.dtype(dtype).itemsize
     payload = array.buffers()[1]
@@ -127,7 +135,7 @@ def _read_boolean(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
 def _read_integer(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
     if not pa.types.is_integer(source):
         raise Misfit(_no_way(source, kind))
-    given = _raw(array, np.dtype(source.to_pandas_dtype()))
+    given = raw(array, np.dtype(source.to_pandas_dtype()))
     valid = validity(array)
     return Column(narrow(given, valid, kind), valid)
 
@@ -149,7 +157,7 @@ def narrow(given: Array, valid: Mask | None, kind: Type) -> Array:
 def _read_float(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
     if not (pa.types.is_integer(source) or pa.types.is_floating(source)):
         raise Misfit(_no_way(source, kind))
-    given = _raw(array, np.dtype(source.to_pandas_dtype()))
+    given = raw(array, np.dtype(source.to_pandas_dtype()))
     valid = validity(array)
     return Column(round_float(given, valid, kind), valid)
 
@@ -170,7 +178,7 @@ def round_float(given: Array, valid: Mask | None, kind: Type) -> Array:
 def _read_timestamp(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
     valid = validity(array)
     if pa.types.is_timestamp(source):
-        return Column(instants(_raw(array, np.int64), source.unit, valid), valid)
+        return Column(instants(raw(array, np.int64), source.unit, valid), valid)
     if pa.types.is_date(source):
         days = _read_date(array, source, Type.DATE)
         return Column(days.values.astype(np.int64) * DAY, valid)
@@ -196,9 +204,9 @@ def instants(given: Array, unit: str, valid: Mask | None) -> Array:
 def _read_date(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
     valid = validity(array)
     if pa.types.is_date32(source):
-        days = _raw(array, np.int32)
+        days = raw(array, np.int32)
     elif pa.types.is_date64(source):
-        days = _raw(array, np.int64) // 86_400_000
+        days = raw(array, np.int64) // 86_400_000
     else:
         raise Misfit(_no_way(source, kind))
     low, high = FIRST_MICROSECOND // DAY, LAST_MICROSECOND // DAY
@@ -214,7 +222,7 @@ def _read_date(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
 def _read_interval(array: pa.Array, source: pa.DataType, kind: Type) -> Column:
     if not pa.types.is_duration(source):
         raise Misfit(_no_way(source, kind))
-    given, valid = _raw(array, np.int64), validity(array)
+    given, valid = raw(array, np.int64), validity(array)
     if source.unit == "ns":
         return Column(given // 1000, valid)
     scale = _MICROSECONDS[source.unit]

@@ -6,9 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Column, Mask, Rows
+from penstock.data.batch import Array, Column, Mask, Rows
+from penstock.data.memory import room
 from penstock.data.types import Type
+from penstock.kernels.gather import gather
 from penstock.state.arena import Arena
+
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Numbers are gathered by their width, whatever they are."""
+
+
+def _taken(values: Array, rows: Rows) -> Array:
+    out, word = room(len(rows), values.dtype), _WORDS[values.itemsize]
+    gather(values.view(word), rows.astype(np.int32, copy=False), out.view(word))
+    return out
+
+
+class Held(Column):
+    """A column of a frame at some slots."""
+
+    __slots__ = ()
+    _taken = staticmethod(_taken)
 
 
 class Frame:
@@ -59,4 +77,4 @@ class Frame:
 
     def at(self, rows: Rows) -> tuple[Column, ...]:
         """The columns at these slots, lazily: read them before the slots are written again."""
-        return tuple(Column.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))
+        return tuple(Held.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))

@@ -49,6 +49,11 @@ class Stems:
     def __len__(self) -> int:
         return int((self.edges[:, USED] - self.edges[:, TAIL]).sum())
 
+    @property
+    def live_bytes(self) -> int:
+        """What walks may read of the live rows."""
+        return int(((self.edges[:, USED] - self.edges[:, TAIL]) * self.edges[:, WIDTH]).sum()) * 8
+
     def table(self, edge: int) -> Array:
         """An edge's rows as a table, one row each: a view."""
         base, room, width = (int(self.edges[edge, f]) for f in (BASE, ROOM, WIDTH))

@@ -390,6 +390,8 @@ class Session:
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
         key = self._stream(stream)
+        if isinstance(rows, pa.RecordBatch) and self.engine.lay(key, rows):
+            return
         declared = self.catalog.streams[key]
         self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
 

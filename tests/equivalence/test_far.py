@@ -1,0 +1,24 @@
+"""Walks that look ahead, as they do where a join's rows do not fit the cache, find what the others find."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.operators import fifo_join
+from tests.oracle import case as cases
+from tests.oracle.trace import Cut, record
+
+from .test_cuts import hold
+
+
+@pytest.mark.parametrize("ways", ["join", "join3", "join4"])
+def test_looking_ahead_changes_nothing(ways: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(80_000, 80_020):
+        case = cases.make(seed, wanted=frozenset({ways}))
+        near = record(case, Cut("random", seed))
+        with monkeypatch.context() as changed:
+            changed.setattr(fifo_join, "FAR", -1)
+            far = record(case, Cut("random", seed))
+            whole = record(case, Cut("whole"), quiet=True)
+        hold(case, near, far, "looking ahead differs from not looking")
+        hold(case, whole, far, "a random cut differs from pushes as large as can be")
