@@ -1,0 +1,69 @@
+"""A host leaves when nobody can want it any more."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.runtime.spark import host
+from penstock.runtime.spark.store import Store
+
+FLOW = f"leaving-{uuid.uuid4().hex[:8]}"
+"""Tests may run in several processes."""
+
+
+@pytest.fixture
+def keeper() -> Iterator[subprocess.Popen[bytes]]:
+    """What stands for Spark's process."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def started(tmp_path: Path, keeper: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    Store(tmp_path).open(1)
+    mark = host.mark_of(tmp_path, FLOW)
+    mark.parent.mkdir()
+    mark.touch()
+    folder = host.folder_of(FLOW)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "penstock.runtime.spark.host"]
+    with subprocess.Popen([*command, FLOW, str(tmp_path), "0", "1", str(keeper.pid)]) as process:
+        until = time.monotonic() + 60
+        while not (folder / "0.sock").exists():
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.02)
+        yield process
+        process.kill()
+    shutil.rmtree(folder)
+
+
+def test_it_stays_as_long_as_it_is_wanted(started: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        started.wait(3)
+
+
+def test_it_leaves_with_its_keeper(started: subprocess.Popen[bytes], keeper: subprocess.Popen[bytes]) -> None:
+    keeper.kill()
+    assert started.wait(20) == 0
+    assert not (host.folder_of(FLOW) / "0.sock").exists()
+
+
+def test_it_leaves_when_the_driver_takes_its_mark_back(
+    started: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    host.mark_of(tmp_path, FLOW).unlink()
+    assert started.wait(20) == 0
+
+
+def test_it_leaves_when_its_socket_is_gone(started: subprocess.Popen[bytes]) -> None:
+    (host.folder_of(FLOW) / "0.sock").unlink()
+    assert started.wait(20) == 0
