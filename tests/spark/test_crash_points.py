@@ -105,7 +105,7 @@ def test_killed_at_every_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
             assert sorted(got, key=repr) == whole, f"{name}, killed at operation {operation}"
         reached += died
-        operation += rng.randrange(1, 8)
+        operation += rng.randrange(1, 15)
         if not died:
             break
     assert reached > 15

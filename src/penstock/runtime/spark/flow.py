@@ -344,7 +344,8 @@ class Flow:
         plan, routes = self._plan_of(header)
         watched = False
         if frame is not None:
-            thin = bool(self.progress) and self.progress[-1]["numInputRows"] >= THIN
+            last = self.progress[-1]["numInputRows"] if self.progress else 0
+            thin = last >= THIN
             watched = routes.unread or (thin and routes.selects)
             frame = routes.observed(frame, watch) if watched else frame
             frame = routes.thinned(frame, header["watermarks"]) if thin else frame
