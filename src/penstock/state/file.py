@@ -50,7 +50,7 @@ def write(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> N
                 file.flush()
                 os.fsync(file.fileno())
             making.replace(path)
-            _sync(path.parent)
+            sync_folder(path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
                 making.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def write_to(file: IO[bytes], meta: Mapping[str, Any], arrays: Mapping[str, Arra
         file.write(rest)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A rename lasts once its folder is on disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:

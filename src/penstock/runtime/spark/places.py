@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import StateError
+from penstock.state.file import sync_folder
 
 SPARK_SAYS = {"s3": "s3a"}
 """Schemes that Spark has another name for; either is taken."""
@@ -35,18 +36,25 @@ class Remote:
         """Of the checkpoint, as it was given."""
         self.rest = rest
         """Where in the checkpoint."""
-        self._system, base = fs.FileSystem.from_uri(uri)
-        self._path = f"{base}/{rest}" if rest else base
+        self._system, self._base = fs.FileSystem.from_uri(uri)
+
+    @property
+    def _path(self) -> str:
+        """As the file system says it."""
+        return f"{self._base}/{self.rest}" if self.rest else self._base
+
+    def _at(self, rest: str) -> Remote:
+        """Another place of the checkpoint; whoever knows the file system is asked once."""
+        found = object.__new__(Remote)
+        found.uri, found.rest = self.uri, rest
+        found._system, found._base = self._system, self._base
+        return found
 
     def __str__(self) -> str:
         return f"{self.uri}/{self.rest}" if self.rest else self.uri
 
     def __truediv__(self, rest: str) -> Remote:
-        found = object.__new__(Remote)
-        found.uri, found._system = self.uri, self._system
-        found.rest = f"{self.rest}/{rest}" if self.rest else rest
-        found._path = f"{self._path}/{rest}"
-        return found
+        return self._at(f"{self.rest}/{rest}" if self.rest else rest)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Remote, (self.uri, self.rest)
@@ -57,7 +65,7 @@ class Remote:
 
     @property
     def parent(self) -> Remote:
-        return Remote(self.uri, self.rest.rpartition("/")[0])
+        return self._at(self.rest.rpartition("/")[0])
 
     def with_name(self, name: str) -> Remote:
         return self.parent / name
@@ -181,12 +189,3 @@ def _put_once(made: Any, path: Any) -> None:
         made.replace(path)  # no links on this file system: of two that hold the same rows the later stays
     else:
         made.unlink()
-
-
-def sync_folder(folder: Path) -> None:
-    """A rename is durable once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
