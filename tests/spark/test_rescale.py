@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.runtime.spark import cell as cells
+from penstock.runtime.spark.flow import Flow
 
 from .test_sessions import QUERIES, A, B, Kept, drawn, told
 
@@ -110,3 +111,43 @@ def test_cells_are_laid_out_for_the_rates_that_were_measured(spark: SparkSession
     changes = expected.changes()
     assert changes.num_rows > 10
     assert kept.rows(changes.column_names) == told(changes)
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_driver_lost_while_cells_begin_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """Before or after the step that new cells begin with: what they say of old rows is not told again."""
+    names = ["sizes", "sums"]
+    rows = drawn(5, 60)["a"]
+    here = penstock.connect()
+    queries = declared(here, names)
+    kept = {name: Kept() for name in queries}
+    run_step = Flow._run
+
+    def lost(flow: Flow, header: dict[str, Any], frame: Any) -> None:
+        if done or "deal" not in header:
+            run_step(flow, header, frame)
+        if "deal" in header:
+            raise OSError("the driver is gone")
+
+    for part, number in enumerate((2, 3, 3)):
+        there = penstock.connect(spark, checkpoint=str(tmp_path), cells=number)
+        for name, query in declared(there, names).items():
+            query.foreach_batch(kept[name])
+        if part < 2:
+            here.push("a", rows[30 * part : 30 * part + 30])
+            there.push("a", rows[30 * part : 30 * part + 30])
+        if part == 1:
+            with monkeypatch.context() as patched:
+                patched.setattr(Flow, "_run", lost)
+                with pytest.raises(penstock.StateError, match="the driver is gone"):
+                    run(there)
+            there.flow.close()
+        else:
+            run(there)
+    assert there.flow.cells == 3
+    for name in names:
+        expected = queries[name].changes()
+        assert expected.num_rows > 10
+        assert kept[name].rows(expected.column_names) == told(expected), name
