@@ -9,12 +9,12 @@ from penstock.rules import optimize
 
 from .twice import Twice
 
-ABC = ";".join(f"CREATE STREAM {s} (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0" for s in "abc")
+DDL = ";".join(f"CREATE STREAM {s} (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0" for s in "abcde")
 
 
 def said(sql: str, *steps: tuple[str, int]) -> Counter[tuple[object, ...]]:
     """What a query says when rows with x = 1 come; `steps`: stream and ts."""
-    twice = Twice(ABC, sql)
+    twice = Twice(DDL, sql)
     twice.add("q", optimize(twice.written))
     for stream, ts in steps:
         twice.feed({stream: [(ts, 1)]}, ts - 1)
@@ -65,7 +65,7 @@ def test_intersect_of_intersect_announces_other_ends() -> None:
 def test_of_three_inputs_one_is_intersected_with_a_join_of_two() -> None:
     """So the rule takes out one input only."""
     sql = "SELECT DISTINCT a.x FROM a [RANGE 100], b [RANGE 500], c [RANGE 500] WHERE a.x = b.x AND b.x = c.x"
-    twice = Twice(ABC, sql)
+    twice = Twice(DDL, sql)
     plan = optimize(twice.written)
     assert isinstance(plan, Project)
     both = plan.input
@@ -75,10 +75,17 @@ def test_of_three_inputs_one_is_intersected_with_a_join_of_two() -> None:
     assert len(both.left.input.inputs) == 2
 
 
-def test_over_negative_input_distinct_of_a_join_stays() -> None:
-    """There DISTINCT clings to any pair that ends as announced, INTERSECT to a copy of one side."""
-    twice = Twice(ABC, "SELECT DISTINCT a.x FROM a [ROWS 3], b [RANGE 50] WHERE a.x = b.x")
-    assert isinstance(optimize(twice.written), Distinct)
+def test_over_negative_input_intersect_says_more() -> None:
+    """The left row that ends at 10 is taken back. A pair still ends then, so DISTINCT stays silent; no left row does."""
+    rows = (("a", 1), ("c", 1), ("e", 1), ("d", 2), ("b", 3))
+    left = """SELECT x FROM a [RANGE 9] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 50] WHERE b.x = a.x)
+              UNION ALL SELECT x FROM d [RANGE 28]"""
+    right = "SELECT x FROM c [RANGE 19] UNION ALL SELECT x FROM e [RANGE 9]"
+    distinct = f"SELECT DISTINCT q.x FROM ({left}) AS q, ({right}) AS r WHERE q.x = r.x"
+    assert isinstance(optimize(Twice(DDL, distinct).written), Distinct)
+    assert said(distinct, *rows) == {("+", 1, 10, 1): 1}
+    intersect = f"SELECT x FROM ({left}) AS q INTERSECT SELECT x FROM ({right}) AS r"
+    assert said(intersect, *rows) == {("+", 1, 10, 1): 1, ("-", 3, 10, 1): 1, ("+", 3, 20, 1): 1}
 
 
 def test_having_of_a_query_that_ends_in_groups_stays() -> None:
