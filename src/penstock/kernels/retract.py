@@ -5,12 +5,11 @@ Copies with equal values and exp are interchangeable, so a stack per such row is
 
 from __future__ import annotations
 
-from penstock.kernels import calendar
 from penstock.kernels.jit import kernel
 
 
 @kernel
-def match(times, signs, gids, slots, top, under, end, head, forth, back, cal):
+def match(times, signs, gids, slots, top, under, end):
     """Rows in time order: '+' lays its slot on its row's stack, '-' takes one off and ends it.
 
     slots[i] is given for '+' and found for '-'. Returns the first '-' without a row, or the length.
@@ -26,7 +25,5 @@ def match(times, signs, gids, slots, top, under, end, head, forth, back, cal):
                 return i
             top[g] = under[s]
             end[s] = times[i]
-            if back[s] != -1:
-                calendar.cancel(s, head, forth, back, cal)
             slots[i] = s
     return times.shape[0]

@@ -21,7 +21,7 @@ from penstock.operators.contract import ABSENT, Site, empty, in_order, signs, to
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
 from penstock.state.arena import Slab
-from penstock.state.linked import LinkedRoster, started_and_retracted
+from penstock.state.linked import LinkedRoster
 
 
 class AntiJoinOperation:
@@ -52,7 +52,9 @@ class AntiJoinOperation:
             self._keys[i].index([e.side(i) for e in equalities])
             types = [schema[k].type for k in stored] + self._keys[i].strings
             name = f"{site.name}.{'left' if i == 0 else 'right'}"
-            self._sides.append(LinkedRoster(site.arena, name, types, 1, patterns[i]))
+            self._sides.append(
+                LinkedRoster(site.arena, name, types, 1, patterns[i], site.upkeep, told=site.told)
+            )
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
@@ -87,14 +89,13 @@ class AntiJoinOperation:
         return cleaned, keys, apart
 
     def _enter(self, side: int, batch: Batch, key: Ints, now: int) -> tuple[Array, Array, Array]:
-        """Slots that started, that were taken back, and all that ended."""
+        """Slots that started, whose end is to be told, and all that ended."""
         roster = self._sides[side]
         if batch.sign is not None:
             key = key[batch.sign > 0]
         stored = tuple(batch.columns[k] for k in self._stored[side]) + self._keys[side].held(batch)
         events = roster.step(batch.with_columns(stored), [key], now)
-        started, retracted = started_and_retracted(events, roster.exp, roster.end)
-        return started, retracted, events.ended
+        return events.started, roster.to_tell(events), events.ended
 
     def _met(
         self, own: LinkedRoster, rows: Array, times: Ints, other: LinkedRoster, *, tie: bool, delta: int

@@ -45,7 +45,9 @@ class Side:
     """The copies of one input: a roster of bare lifetimes whose payload is the value's number."""
 
     def __init__(self, site: Site, name: str, pattern: Pattern) -> None:
-        self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], pattern)
+        self.roster = Roster(
+            site.arena, f"{site.name}.{name}", [Type.INT], pattern, site.upkeep, told=site.told
+        )
         self.links = Slab(
             site.arena, f"{site.name}.{name}.links",
             up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
@@ -69,8 +71,10 @@ class BagOperation:
     ) -> None:
         self._mode = mode
         self._retracts = retracts
+        self._told = site.told
         self._types = [f.type for f in schema]
         arena, name = site.arena, site.name
+        self._arena = arena
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
         sides = [*patterns, Pattern.MONOTONIC][:2]
@@ -89,6 +93,7 @@ class BagOperation:
         events = _merged(left, right)
         if not len(events.times):
             return empty(len(self._types))
+        self._arena.visits += len(events.times)
         out = self._run(events)
         self._forget(left, right)
         return out
@@ -116,7 +121,7 @@ class BagOperation:
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
-                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, out,
+                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, self._told, out,
             )  # fmt: skip
         elif self._mode == kernels.INTERSECT_ALL:
             made = kernels.intersect_all(
@@ -127,11 +132,12 @@ class BagOperation:
                 right.links["mate"],
                 state["stamp"],
                 touched,
+                self._told,
                 out,
             )
         else:
             made = kernels.set_step(
-                self._mode, *events, *lefts, *rights, state["value"], state["stamp"], touched, out
+                self._mode, *events, *lefts, *rights, state["value"], state["stamp"], touched, self._told, out
             )
         out = out[:made]
         out = out[out[:, 3] != 0]
@@ -148,8 +154,9 @@ class BagOperation:
         for side, events in zip(self._sides, (left, right), strict=True):
             ended = events.ended
             if len(ended):
-                by_time = ended[side.roster.end[ended] == side.exp[ended]]
-                np.subtract.at(self._state["copies"], side.gid[by_time], 1)
+                if not self._told:
+                    by_time = ended[side.roster.end[ended] == side.exp[ended]]
+                    np.subtract.at(self._state["copies"], side.gid[by_time], 1)
                 natural.append(side.gid[ended])
             side.roster.finish()
         if natural:

@@ -5,7 +5,7 @@
 - every input row has previous clock < ts <= now; batches are sorted by ts, within an instant '-' before '+';
 - the output obeys the same; rows have ts < exp; a '-' repeats the values and exp of a row sent before an
   earlier instant and not ended since;
-- nothing is sent about an end that happens as announced;
+- nothing is sent about an end that happens as announced, except on *told* edges, where every end is a '-';
 - what is returned is read before the next call; cutting a stretch of time into other steps changes nothing.
 """
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from penstock.data.batch import Array, Batch, Column, Ints, Rows, concat
 from penstock.kernels.events import time_order
 from penstock.operators.evaluate import Evaluator
+from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena
 
 
@@ -41,6 +42,9 @@ class Site:
     evaluator: Evaluator
     since: int
     """The first instant the query sees."""
+    upkeep: Upkeep
+    told: bool
+    """Whether every end is told with a '-' on the edges below and above (Golab & Özsu 2005, §2.3.1)."""
 
 
 class Absent(Column):

@@ -39,6 +39,7 @@ class FifoJoin:
         residuals: Sequence[Residual],
         needed: frozenset[int],
     ) -> None:
+        self._arena = site.arena
         self._equalities = equalities
         self._tester = Tester(site)
         self._tests = [r.whole for r in residuals]
@@ -185,6 +186,7 @@ class FifoJoin:
             joined(p) if len(parts) > 1 else p[0] for p in map(list, list(zip(*parts, strict=True))[:2])
         )
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
+        self._arena.visits += 2 * len(ts) + (int(stats.sum()) if n > 2 else len(out_ts))
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
         return Batch(out_ts, out_exp, self._columns(slots))

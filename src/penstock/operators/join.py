@@ -24,7 +24,7 @@ from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, t
 from penstock.operators.contract import ABSENT, Site, empty, in_order, together
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
-from penstock.state.linked import LinkedRoster, started_and_retracted
+from penstock.state.linked import LinkedRoster
 
 MOST_PAIRS = 1 << 21
 """Candidate pairs held at once where a predicate must be tested on every pair."""
@@ -73,7 +73,9 @@ class MultiwayJoin:
         tested = {c.index for r in self._residuals for c in columns(r.whole)}
         tested |= {c.index for e in self._equalities for c in columns(e.whole)}
         starts = offsets(schemas)
-        self._strict = any(
+        self._arena = site.arena
+        self._told = site.told
+        self._strict = site.told or any(
             p is Pattern.STRICT for p, lookup in zip(patterns, lookups, strict=True) if not lookup
         )
         self._inputs: list[Input] = []
@@ -84,7 +86,9 @@ class MultiwayJoin:
             types = [schema[k].type for k in stored] + one.keys.strings
             name = f"{site.name}.{i}"
             pattern = Pattern.STRICT if lookup else patterns[i]
-            one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
+            one.stem = LinkedRoster(
+                site.arena, name, types, one.keys.count, pattern, site.upkeep, told=site.told, lazy=True
+            )
             self._inputs.append(one)
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
 
@@ -161,8 +165,8 @@ class MultiwayJoin:
             plus = np.flatnonzero(batch.sign > 0)
             keys = [k[plus] for k in keys]
         events = one.stem.step(batch.with_columns(stored), keys, now)
-        new, gone = started_and_retracted(events, one.stem.exp, one.stem.end)
-        return new, gone[~one.stem.fresh[gone]]
+        gone = one.stem.to_tell(events)
+        return events.started, gone[~one.stem.fresh[gone]]
 
     # ------------------------------------------------------------------ walks
 
@@ -218,7 +222,7 @@ class MultiwayJoin:
             if back and not one.lookup:
                 done, made = chains.probe_back(
                     keys, times, done, index.key, index.head, index.chain, stem.exp, stem.end, stem.fresh,
-                    target > i, row, slot,
+                    target > i, self._told, row, slot,
                 )  # fmt: skip
             else:
                 done, made = chains.probe(
@@ -230,6 +234,7 @@ class MultiwayJoin:
                 room *= 2
         rows = rows_out[0] if len(rows_out) == 1 else np.concatenate(rows_out)
         found = slots_out[0] if len(slots_out) == 1 else np.concatenate(slots_out)
+        self._arena.visits += len(rows)
         if not back:
             self._learn(i, target, n, len(rows))
         walk = walk.take(rows)
@@ -301,7 +306,7 @@ class MultiwayJoin:
             return [Batch(walk.times, exp, columns)]
         plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
         end = self._ends(walk, "end")
-        early = np.flatnonzero(end < exp)
+        early = np.flatnonzero((end < exp) | (end <= now) if self._told else end < exp)
         if not len(early):
             return [plus]
         minus = plus.take(early)

@@ -52,6 +52,7 @@ class SlidingSums:
 
     def __init__(self, site: Site, node: Aggregate) -> None:
         arena, name, evaluator = site.arena, site.name, site.evaluator
+        self._arena = arena
         self._key_types = [k.expression.type for k in node.keys]
         self._keys = [evaluator.compile(k.expression) for k in node.keys]
         self._functions = [a.function for a in node.aggregations]
@@ -113,6 +114,7 @@ class SlidingSums:
             return empty(columns)
         gids, summands = self._entered(batch, n)
         most = 2 * n + due
+        self._arena.visits += n + int(due)
         state = self._groups["group"]
         time, exp, gid = room(most, np.int64), room(most, np.int64), room(most, np.int32)
         width = 1 + summands.shape[1]

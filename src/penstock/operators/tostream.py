@@ -33,7 +33,10 @@ class ToStreamOperation:
         self._arena, self._name = site.arena, site.name
         self._alive = site.arena.array(f"{site.name}.alive", np.int32, 0)
         """RSTREAM: the slots of the answer."""
-        self._roster = Roster(site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM)
+        self._roster = Roster(
+            site.arena, site.name, self._types, pattern, site.upkeep,
+            told=site.told, with_ts=kind is StreamKind.RSTREAM,
+        )  # fmt: skip
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

@@ -1,7 +1,7 @@
 """From plan to running operators.
 
 Walks the plan once, top down with the columns that are still needed, bottom up with operators chosen by the
-update patterns of their inputs.
+update patterns of their inputs, and by the execution that was asked for (`plan.upkeep`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
+from penstock.operators.negatives import Negatives
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
@@ -55,6 +56,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.plan.windows import Announced, Range, Rows
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
@@ -73,6 +75,8 @@ class Pipeline:
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
     time_type: Type = Type.BIGINT
+    told: bool = False
+    """Every end of the answer's rows comes as a '-'."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -134,24 +138,39 @@ class Pipeline:
 
 
 def build(
-    root: Root, evaluator: Evaluator, strings: Strings, since: int, arena: Arena | None = None
+    root: Root,
+    evaluator: Evaluator,
+    strings: Strings,
+    since: int,
+    upkeep: Upkeep,
+    arena: Arena | None = None,
 ) -> Pipeline:
     """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was."""
     pipeline = Pipeline(Arena() if arena is None else arena)
-    builder = _Builder(pipeline, evaluator, strings, since, root)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep)
     builder.build(root.node, all_of(root.node))
     return pipeline
 
 
 class _Builder:
     def __init__(
-        self, pipeline: Pipeline, evaluator: Evaluator, strings: Strings, since: int, root: Root
+        self,
+        pipeline: Pipeline,
+        evaluator: Evaluator,
+        strings: Strings,
+        since: int,
+        root: Root,
+        upkeep: Upkeep,
     ) -> None:
         self._pipeline = pipeline
         self._evaluator = evaluator
         self._strings = strings
         self._since = since
+        self._upkeep = upkeep
+        self._aware = upkeep.expiry is Expiry.UPA
+        self._told = upkeep.expiry is Expiry.NEGATIVE
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
+        pipeline.told = self._told and self._replacing is None
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
@@ -163,7 +182,7 @@ class _Builder:
 
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        return Site(self._pipeline.arena, name, self._evaluator, self._since)
+        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._told)
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
         self._pipeline.stages.append((operator, inputs))
@@ -201,7 +220,11 @@ class _Builder:
             operator = RangeWindow(window)
         else:
             operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
-        return self._stage(operator, below)
+        stage = self._stage(operator, below)
+        if self._told and isinstance(window, Range | Announced):
+            kept = Negatives(self._site(node), node.schema, sorted(needed), pattern(node))
+            return self._stage(kept, stage)
+        return stage
 
     def filter(self, node: Filter, needed: Needed) -> int:
         below = self._below(node, needed)
@@ -221,7 +244,7 @@ class _Builder:
         site = self._site(node)
         operator: Operator
         walkable = is_connected(len(below), equalities) and (len(below) == 2 or not residuals)
-        if fifo and walkable and not any(tables):
+        if self._aware and fifo and walkable and not any(tables):
             operator = FifoJoin(site, schemas, equalities, residuals, needed)
         else:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
@@ -250,13 +273,13 @@ class _Builder:
         return self._set_operation(node, needed, sets.EXCEPT, in_bags, counts=node.all)
 
     def _set_operation(self, node: Node, needed: Needed, in_sets: int, in_bags: int, *, counts: bool) -> int:
-        """Without negative input and copies to count, three numbers a value do."""
+        """Where ends are known in advance and copies need not be counted, three numbers a value do."""
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
         site = self._site(node)
         operator: Operator
-        if counts or Pattern.STRICT in patterns:
-            strict = pattern(node) is Pattern.STRICT
+        if counts or Pattern.STRICT in patterns or not self._aware:
+            strict = pattern(node) is Pattern.STRICT or self._told
             operator = BagOperation(site, node.schema, in_bags, patterns, retracts=strict)
         else:
             operator = SetOperation(site, node.schema, in_sets)
@@ -266,7 +289,7 @@ class _Builder:
         below = self._below(node, needed)
         retracts = node is not self._replacing
         operator: Operator
-        if not retracts and slides(node, pattern(node.input)):
+        if self._aware and not retracts and slides(node, pattern(node.input)):
             operator = SlidingSums(self._site(node), node)
         else:
             operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)

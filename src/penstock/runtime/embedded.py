@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build
 from penstock.runtime.relation import RelationState
@@ -61,8 +63,9 @@ class Standing:
 class Engine:
     """Sources, tables, clock and queries of one session."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, upkeep: Upkeep | None = None) -> None:
         self.catalog = catalog
+        self.upkeep = Upkeep() if upkeep is None else upkeep
         self.strings = Strings()
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
@@ -123,11 +126,11 @@ class Engine:
         since = now if since is None else max(since, now)
         evaluator = Evaluator(self.strings, self.catalog.functions)
         try:
-            pipeline = build(root, evaluator, self.strings, since)
+            pipeline = build(root, evaluator, self.strings, since, self.upkeep)
         except PenstockError:
             evaluator.release()
             raise
-        answer = Answer(root, self.strings, self.time_type, keep=keep)
+        answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         self.queries[name.lower()] = standing
         self._slice = min(self._slice, pipeline.slice)
@@ -307,8 +310,10 @@ class Engine:
             return standing.answer.snapshot(self._now, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
-        pipeline = build(standing.root, standing.evaluator, self.strings, standing.since)
-        answer = Answer(standing.root, self.strings, self.time_type, keep=True)
+        pipeline = build(standing.root, standing.evaluator, self.strings, standing.since, self.upkeep)
+        answer = Answer(
+            standing.root, self.strings, self.time_type, self.upkeep, keep=True, told=pipeline.told
+        )
         feeds = {}
         for kind, name in pipeline.sources:
             if kind == "stream":
@@ -356,9 +361,9 @@ class Engine:
     # ------------------------------------------------------------------ leaving and coming back
 
     @property
-    def settings(self) -> dict[str, int | None]:
-        """What `resume` takes."""
-        return {"clock": self._clock, "swept_at": self._swept_at}
+    def settings(self) -> dict[str, Any]:
+        """What `resume` takes, and how state is kept up to date."""
+        return {"clock": self._clock, "swept_at": self._swept_at, "upkeep": self.upkeep.json()}
 
     def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
         """Go on with queries that have run until the clock elsewhere."""

@@ -26,6 +26,8 @@ class Arena:
 
     def __init__(self, saved: Mapping[str, Array] | None = None) -> None:
         self.arrays: dict[str, Array] = {}
+        self.visits = 0
+        """Rows that state was touched for in this process: put in, looked at, met, taken out."""
         self._strings: set[str] = set()
         self._saved = None if saved is None else dict(saved)
 

@@ -14,6 +14,7 @@ from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.types import Type
 from penstock.kernels import chains
 from penstock.plan.pattern import Pattern
+from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.index import Index
 from penstock.state.pool import Slots
@@ -23,9 +24,21 @@ from penstock.state.roster import Events, Roster
 class LinkedRoster:
     """The same face as `Stem` for probing (`ts`, `exp`, `end`, `indexes`), plus the step's events."""
 
-    def __init__(self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        name: str,
+        types: Sequence[Type],
+        keys: int,
+        pattern: Pattern,
+        upkeep: Upkeep,
+        *,
+        told: bool,
+        lazy: bool = False,
+    ) -> None:
         self._arena = arena
-        self.roster = Roster(arena, name, types, pattern, with_ts=True)
+        self._told = told
+        self.roster = Roster(arena, name, types, pattern, upkeep, told=told, lazy=lazy, with_ts=True)
         self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
@@ -79,8 +92,7 @@ class LinkedRoster:
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.roster.columns(slots)
 
-
-def started_and_retracted(events: Events, exp: Ints, end: Ints) -> tuple[Slots, Slots]:
-    """Slots that started, and slots that ended before their announced time."""
-    ended = events.ended
-    return events.started, ended[end[ended] < exp[ended]]
+    def to_tell(self, events: Events) -> Slots:
+        """Slots whose end is to be told with negative tuples: all on a told edge, else those that ended early."""
+        ended = events.ended
+        return ended if self._told else ended[self.end[ended] < self.exp[ended]]

@@ -6,6 +6,9 @@ MONOTONIC, WEAKEST   rows end in the order they came: a queue
 WEAK                 rows end when announced, in any order: a calendar
 STRICT               rows may also be taken back: a calendar, and a number for each (values, exp)
 
+Two others are there to compare with (§2.3): on a *told* edge every end comes as a negative tuple, so the numbers alone
+do; the direct execution keeps a list and searches it.
+
 Slots are stable while a row lives and are reused afterwards. `step` gives the events of a step (a slot
 starts, a slot ends) in time order, ends first; `finish` frees what has ended.
 """
@@ -19,18 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.batch import Batch, Column, Ints
+from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels import events as event_kernels
 from penstock.kernels import retract as retract_kernels
 from penstock.plan.pattern import Pattern
+from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state import words
 from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
+from penstock.state.listing import Listing
 from penstock.state.pool import NO_SLOTS, Pool, Slots
 from penstock.state.registry import Registry
 
 Signs = NDArray[np.int8]
+_AT_ONCE = np.array([EARLIEST, 0], np.int64)
+"""When to look for what has ended, and the longest life there was."""
 
 
 class Events(NamedTuple):
@@ -45,31 +53,53 @@ class Events(NamedTuple):
 
 
 class Roster:
-    """Rows alive on one edge. `types` are the payload columns to keep (may be none)."""
+    """Rows alive on one edge. `types` are the payload columns to keep (may be none).
+
+    `told`: every end comes as a negative tuple. `lazy`: nobody waits for ends as announced, they are found now and then.
+    """
 
     def __init__(
-        self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern, *, with_ts: bool = False
+        self,
+        arena: Arena,
+        name: str,
+        types: Sequence[Type],
+        pattern: Pattern,
+        upkeep: Upkeep,
+        *,
+        told: bool = False,
+        lazy: bool = False,
+        with_ts: bool = False,
     ) -> None:
-        self.pattern = pattern
         self._pool = Pool(arena, name, types)
         self.frame = self._pool.frame
+        never = pattern is Pattern.MONOTONIC
+        direct = upkeep.expiry is Expiry.DIRECT
+        self.matches = pattern is Pattern.STRICT or (told and not never)
+        """Rows may end by negative tuples."""
+        self._fifo = never or (pattern is Pattern.WEAKEST and not (told or direct))
         fields: dict[str, tuple[Any, Any]] = {"exp": (np.int64, 0)}
         if with_ts:
             fields["ts"] = (np.int64, 0)
-        if pattern is Pattern.STRICT:
+        if self.matches:
             fields["end"] = (np.int64, 0)
         self._with_ts = with_ts
         self.slab = Slab(arena, name, **fields)
         self._arena = arena
         self._name = name
         self._ended: Slots = NO_SLOTS
-        self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
+        self._upkeep = upkeep
+        self._lazy = lazy
+        self._ends: Calendar | Listing | None = None
         if self._fifo:
             self._queue = arena.array(f"{name}.queue", np.int32, 64)
             self._registers = arena.array(f"{name}.ends", np.int64, 2, 0)
-        else:
-            self._calendar = Calendar(arena, f"{name}.ends")
-        if pattern is Pattern.STRICT:
+        elif not self.matches and direct:
+            self._ends = Listing(arena, f"{name}.ends", upkeep)
+        elif not told:
+            self._ends = Calendar(arena, f"{name}.ends", upkeep)
+        if lazy:
+            self._next = arena.array(f"{name}.next", np.int64, 2, _AT_ONCE)
+        if self.matches:
             self._rows = Registry(arena, f"{name}.rows", words.width(types) + 1)
             self._stacks = Slab(arena, f"{name}.stacks", top=(np.int32, -1))
             self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
@@ -85,7 +115,7 @@ class Roster:
     @property
     def end(self) -> Ints:
         """When each row ends as far as is known: as announced, unless it was taken back."""
-        return self.slab["end"] if self.pattern is Pattern.STRICT else self.slab["exp"]
+        return self.slab["end"] if self.matches else self.slab["exp"]
 
     def step(self, batch: Batch, now: int) -> Events:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
@@ -95,29 +125,47 @@ class Roster:
             slots = self._admit(batch)
             starts = batch.ts
             retracted, at = NO_SLOTS, np.empty(0, np.int64)
-            self._calendar.put(slots, batch.exp, now)
-            if self.pattern is Pattern.STRICT and len(batch):
+            if self.matches and len(batch):
                 self._match(batch, slots)
+            natural = self._due(starts, slots, batch.exp, now)
         else:
             plus = np.flatnonzero(batch.sign > 0)
             arrivals = batch.take(plus)
             slots = self._admit(arrivals)
             starts = arrivals.ts
-            self._calendar.put(slots, arrivals.exp, now)
             all_slots = np.empty(len(batch), np.int32)
             all_slots[plus] = slots
             self._match(batch, all_slots)
             minus = batch.sign < 0
             retracted, at = all_slots[minus], batch.ts[minus]
-        natural = self._calendar.drain(now)
+            natural = self._due(starts, slots, arrivals.exp, now, retracted)
         return self._events(starts, slots, retracted, at, natural)
+
+    def _due(self, starts: Ints, slots: Slots, ends: Ints, now: int, retracted: Slots = NO_SLOTS) -> Slots:
+        """Slots that end as announced by `now`, unordered."""
+        if self._ends is None:
+            self._arena.visits += len(slots) + len(retracted)
+            return NO_SLOTS
+        if not self._lazy and not len(retracted):
+            return self._ends.take(starts, slots, ends, now)
+        self._ends.put(slots, ends, now)
+        if isinstance(self._ends, Calendar):
+            self._ends.cancel(retracted)
+        if not self._lazy:
+            return self._ends.pass_by(starts, now)
+        lives = (ends - starts)[ends < FOREVER]
+        self._next[1] = max(int(self._next[1]), int(lives.max()) if len(lives) else 0)
+        if now < self._next[0]:
+            return NO_SLOTS
+        self._next[0] = min(now + int(self._upkeep.lazy * int(self._next[1])), FOREVER)
+        return self._ends.drain(now)
 
     def finish(self) -> None:
         """Free the slots that ended in the last step."""
         ended = self._ended
         if not len(ended):
             return
-        if self.pattern is Pattern.STRICT:
+        if self.matches:
             gids = np.unique(self._unders["gid"][ended])
             gone = self._stacks["top"][gids] < 0
             self._rows.release(gids[gone])
@@ -140,6 +188,7 @@ class Roster:
         )
         times, out, signs = times[:count], out[:count], signs[:count]
         self._ended = out[signs < 0]
+        self._arena.visits += count
         return Events(times, out, signs, slots, self._ended)
 
     def _count_due(self, now: int, live: int) -> int:
@@ -174,15 +223,15 @@ class Roster:
         capacity = self._pool.capacity
         if capacity > self.slab.capacity:
             self.slab.fit(capacity)
-            if not self._fifo:
-                self._calendar.fit(capacity)
-            if self.pattern is Pattern.STRICT:
+            if self._ends is not None:
+                self._ends.fit(capacity)
+            if self.matches:
                 self._unders.fit(capacity)
         slab = self.slab
         slab["exp"][slots] = batch.exp
         if self._with_ts:
             slab["ts"][slots] = batch.ts
-        if self.pattern is Pattern.STRICT:
+        if self.matches:
             slab["end"][slots] = batch.exp
         return slots
 
@@ -196,17 +245,15 @@ class Roster:
         gids = self._rows.ids(table)
         self._stacks.fit(self._rows.capacity)
         sign = np.ones(n, np.int8) if batch.sign is None else batch.sign
-        calendar = self._calendar
         done = retract_kernels.match(
-            batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"],
-            self.end, calendar.head, calendar.forth, calendar.back, calendar.registers,
-        )  # fmt: skip
+            batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"], self.end
+        )
         if done < n:
             raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
         self._unders["gid"][slots] = gids
 
     def _events(self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots) -> Events:
-        if self.pattern is Pattern.STRICT and len(natural):
+        if self.matches and len(natural):
             # All copies of such a row end together, so its stack is simply emptied.
             self._stacks["top"][self._unders["gid"][natural]] = -1
         ended: Slots = np.concatenate([retracted, natural]) if len(natural) else retracted
@@ -219,6 +266,10 @@ class Roster:
         times, out, signs = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
         event_kernels.merge(starts, slots, end_times, ended, times, out, signs)
         return Events(times, out, signs, slots, ended)
+
+    def live(self) -> Slots:
+        """Slots of all rows that have not been freed."""
+        return self._pool.live()
 
     def columns(self, slots: Slots) -> tuple[Column, ...]:
         """Payload at these slots."""

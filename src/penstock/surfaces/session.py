@@ -54,6 +54,9 @@ Rows = Any
 """Arrow table or batch, pandas frame, dict of columns, or list of dicts."""
 
 
+_TUNED = ("eager", "lazy", "partitions")
+
+
 class Query:
     """A standing query: sees rows with ts > the clock at its registration, until dropped."""
 
@@ -104,6 +107,18 @@ class Query:
         """What the query's operators remember."""
         self._session.engine.settle()
         return self._standing.pipeline.arena.size_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """What the kept answer takes."""
+        self._session.engine.settle()
+        return self._standing.answer.size_bytes
+
+    @property
+    def visits(self) -> int:
+        """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
+        self._session.engine.settle()
+        return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
     def explain(self) -> str:
         """The plan, every edge with its pattern and why."""
@@ -167,9 +182,19 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.catalog = Catalog()
-        self.engine = Engine(self.catalog)
+        self.engine = Engine(self.catalog, options.upkeep)
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
+
+    def tune(self, **given: object) -> None:
+        """Change `eager`, `lazy` or `partitions` while queries run; answers stay what they are."""
+        for name in given:
+            if name not in _TUNED:
+                raise StateError(f"{name!r} cannot be tuned", hint=f"one of {', '.join(_TUNED)}")
+        self.engine.check_idle()
+        self.engine.settle()
+        self.options = dataclasses.replace(self.options, **given)  # type: ignore[arg-type]
+        self.engine.upkeep.tune(self.options.upkeep)
 
     # ------------------------------------------------------------------ declaring
 

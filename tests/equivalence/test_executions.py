@@ -1,0 +1,94 @@
+"""Negative tuples, the direct approach and update patterns: three executions of one plan say the same (§2.3, §5.4.3)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import StateError
+from tests.oracle import case as cases
+from tests.oracle.check import judge
+from tests.oracle.trace import Cut, record
+
+from .executions import EXECUTIONS
+from .test_cuts import hold
+
+CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 10
+BLOCK = 10
+
+
+@pytest.mark.parametrize("first", range(110_000, 110_000 + CASES, BLOCK))
+def test_executions_say_the_same(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        case = cases.make(seed)
+        plain = record(case, Cut("random", seed))
+        for options in EXECUTIONS[1:]:
+            other = record(case, Cut("random", seed), options)
+            judge(case, other)
+            hold(case, plain, other, f"{options} differs from the defaults")
+
+
+STREAMS = """
+CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0;
+CREATE STREAM b (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0
+"""
+QUERIES = [
+    "SELECT a.y, b.y AS z FROM a [RANGE 300], b [RANGE 500] WHERE a.x = b.x",
+    "SELECT DISTINCT x FROM a [RANGE 300]",
+    "SELECT x FROM a [RANGE 300] EXCEPT ALL SELECT x FROM b [RANGE 200]",
+    "SELECT x, COUNT(*) AS n FROM a [RANGE 300] GROUP BY x HAVING COUNT(*) > 1",
+    "SELECT x, y FROM a [RANGE 300] WHERE NOT EXISTS (SELECT 1 AS one FROM b [RANGE 9] WHERE b.x = a.x)",
+]
+
+
+def said(tunings: dict[int, dict[str, Any]], **options: Any) -> tuple[list[list[str]], list[list[str]]]:
+    """All changes and the last answers of the queries, with settings changed before some of ten pushes."""
+    session = penstock.connect(**options)
+    session.execute(STREAMS)
+    queries = [session.query(text) for text in QUERIES]
+    for k in range(10):
+        session.tune(**tunings.get(k, {}))
+        ts = list(range(k * 100, (k + 1) * 100))
+        for name, prime in (("a", 7), ("b", 11)):
+            session.push(name, {"ts": ts, "x": [t * prime % 31 for t in ts], "y": [t * t % 13 for t in ts]})
+    changes = [sorted(map(repr, q.changes().to_pylist())) for q in queries]
+    return changes, [sorted(map(repr, q.snapshot().to_pylist())) for q in queries]
+
+
+@pytest.mark.parametrize("expiry", ["upa", "direct", "negative"])
+def test_settings_may_change_while_queries_run(expiry: str) -> None:
+    tunings = {
+        2: {"eager": 1},
+        3: {"partitions": 4},
+        5: {"eager": None, "lazy": 0.5},
+        6: {"partitions": 1000},
+        8: {"eager": 20, "partitions": None},
+    }
+    assert said(tunings, expiry=expiry) == said({})
+
+
+def test_only_how_often_may_be_tuned() -> None:
+    session = penstock.connect()
+    with pytest.raises(StateError, match="'expiry' cannot be tuned"):
+        session.tune(expiry="direct")
+    for wrong in ({"eager": 0}, {"partitions": 1 << 30}, {"lazy": 2}, {"eager": True}):
+        with pytest.raises(StateError, match="option"):
+            session.tune(**wrong)
+    assert (session.options.eager, session.engine.upkeep.eager) == (None, None)
+
+
+def test_every_execution_does_the_work_it_stands_for() -> None:
+    """Visits: the direct one searches, the negative one is told everything twice."""
+    visits = {}
+    for expiry in ("upa", "direct", "negative"):
+        session = penstock.connect(expiry=expiry, eager=1)
+        session.execute(STREAMS)
+        query = session.query("SELECT DISTINCT x FROM a [RANGE 500]")
+        ts = list(range(2_000))
+        session.push("a", {"ts": ts, "x": [t * 7 % 31 for t in ts], "y": ts})
+        visits[expiry] = query.visits
+    assert 2_000 < visits["upa"] < visits["negative"] / 2
+    assert visits["direct"] > 500 * 1_500
