@@ -49,6 +49,11 @@ class Arena:
         else:
             self.arrays[name] = array
 
+    def drop(self, prefix: str) -> None:
+        """Nobody needs the arrays whose names begin so any more."""
+        for name in [n for n in self.arrays if n.startswith(prefix)]:
+            del self.arrays[name]
+
     def grow(self, name: str, size: int, fill: Any = None) -> Array:
         """The array with `size` entries along its first axis; new ones hold `fill`."""
         old = self.arrays[name]

@@ -51,6 +51,11 @@ class Calendar:
     def __len__(self) -> int:
         return int(self.registers[kernels.COUNT])
 
+    @property
+    def crowd(self) -> float:
+        """Slots of a bucket that has any, on average."""
+        return len(self) / max(int((self.head >= 0).sum()), 1)
+
     def span(self, latest: int, now: int, coming: int = 0) -> None:
         """Buckets wide enough for waits from `now` to `latest`, and enough of them for those that come too."""
         buckets = self._fewest
@@ -85,7 +90,7 @@ class Calendar:
         if eager is None:
             self.put(slots, times, now)
             return self.drain(now)
-        self._make_way(slots, times, now)
+        self.make_way(times, now)
         out = np.empty(len(self) + len(slots), np.int32)
         arrays = (self.head, self.forth, self.back, self.when, self.registers)
         n = kernels.tick(starts, slots, times, FOREVER, eager, out, 0, *arrays)
@@ -98,7 +103,7 @@ class Calendar:
     def put(self, slots: Array, times: Ints, now: int) -> None:
         """Schedule slots; FOREVER is not scheduled."""
         if len(slots):
-            self._make_way(slots, times, now)
+            self.make_way(times, now)
             kernels.put_many(
                 slots, times, FOREVER, self.head, self.forth, self.back, self.when, self.registers
             )
@@ -119,13 +124,14 @@ class Calendar:
         self.registers[kernels.VISITS] = 0
         return out[:n]
 
-    def _make_way(self, slots: Array, times: Ints, now: int) -> None:
-        if len(slots):
+    def make_way(self, times: Ints, now: int) -> None:
+        """Room for what is to end at these times."""
+        if len(times):
             latest = int(times.max())
             if latest == FOREVER:
                 bounded = times[times < FOREVER]
                 latest = int(bounded.max()) if len(bounded) else now
-            self.span(latest, now, len(slots))
+            self.span(latest, now, len(times))
 
 
 _NONE = np.empty(0, np.int32)

@@ -4,7 +4,7 @@ The structure follows the edge's update pattern (Golab & Özsu 2005, §5.3.2):
 
 MONOTONIC, WEAKEST   rows end in the order they came: a queue
 WEAK                 rows end when announced, in any order: a calendar
-STRICT               rows may also be taken back: a calendar, and a number for each (values, exp)
+STRICT               rows may also be taken back: a calendar, and a way to find them (`state.matching`)
 
 Two others are there to compare with (§2.3): on a *told* edge every end comes as a negative tuple, so the numbers alone
 do; the direct execution keeps a list and searches it.
@@ -24,19 +24,17 @@ from numpy.typing import NDArray
 from penstock.data.batch import Batch, Column, Ints
 from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
-from penstock.errors import StateError
 from penstock.kernels import events as event_kernels
-from penstock.kernels import retract as retract_kernels
 from penstock.plan.pattern import Pattern
 from penstock.plan.upkeep import Expiry, Upkeep
-from penstock.state import words
 from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
 from penstock.state.listing import Listing
+from penstock.state.matching import Matching
 from penstock.state.pool import NO_SLOTS, Pool, Slots
-from penstock.state.registry import Registry
 
 Signs = NDArray[np.int8]
+_NO_TIMES = np.empty(0, np.int64)
 _AT_ONCE = np.array([EARLIEST, 0], np.int64)
 """When to look for what has ended, and the longest life there was."""
 
@@ -99,10 +97,10 @@ class Roster:
             self._ends = Calendar(arena, f"{name}.ends", upkeep)
         if lazy:
             self._next = arena.array(f"{name}.next", np.int64, 2, _AT_ONCE)
+        self._matching: Matching | None = None
         if self.matches:
-            self._rows = Registry(arena, f"{name}.rows", words.width(types) + 1)
-            self._stacks = Slab(arena, f"{name}.stacks", top=(np.int32, -1))
-            self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
+            calendar = self._ends if isinstance(self._ends, Calendar) else None
+            self._matching = Matching(arena, name, self._pool, self.slab, calendar)
 
     def __len__(self) -> int:
         return len(self._pool) - len(self._ended)
@@ -121,39 +119,38 @@ class Roster:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
         if self._fifo:
             return self._step_fifo(batch, now)
-        if batch.sign is None or not len(batch):
+        if self._matching is None:
             slots = self._admit(batch)
-            starts = batch.ts
-            retracted, at = NO_SLOTS, np.empty(0, np.int64)
-            if self.matches and len(batch):
-                self._match(batch, slots)
-            natural = self._due(starts, slots, batch.exp, now)
-        else:
-            plus = np.flatnonzero(batch.sign > 0)
-            arrivals = batch.take(plus)
-            slots = self._admit(arrivals)
-            starts = arrivals.ts
-            all_slots = np.empty(len(batch), np.int32)
-            all_slots[plus] = slots
-            self._match(batch, all_slots)
-            minus = batch.sign < 0
-            retracted, at = all_slots[minus], batch.ts[minus]
-            natural = self._due(starts, slots, arrivals.exp, now, retracted)
-        return self._events(starts, slots, retracted, at, natural)
+            retracted, at = NO_SLOTS, _NO_TIMES
+            natural = self._due(batch, slots, now)
+            return self._events(batch.ts, slots, retracted, at, natural)
+        signs = np.ones(len(batch), np.int8) if batch.sign is None else batch.sign
+        plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+        arrivals = batch.take(plus) if len(minus) else batch
+        slots = self._admit(arrivals)
+        every = np.empty(len(batch), np.int32)
+        every[plus] = slots
+        if len(batch):
+            self._matching.take(batch, every, now)
+        natural = self._overdue(arrivals, now)
+        self._matching.ended(natural)
+        return self._events(arrivals.ts, slots, every[minus], batch.ts[minus], natural)
 
-    def _due(self, starts: Ints, slots: Slots, ends: Ints, now: int, retracted: Slots = NO_SLOTS) -> Slots:
-        """Slots that end as announced by `now`, unordered."""
-        if self._ends is None:
-            self._arena.visits += len(slots) + len(retracted)
-            return NO_SLOTS
-        if not self._lazy and not len(retracted):
-            return self._ends.take(starts, slots, ends, now)
-        self._ends.put(slots, ends, now)
-        if isinstance(self._ends, Calendar):
-            self._ends.cancel(retracted)
+    def _due(self, batch: Batch, slots: Slots, now: int) -> Slots:
+        """Take rows whose ends are all announced; slots that end by `now`, unordered."""
+        assert self._ends is not None
         if not self._lazy:
-            return self._ends.pass_by(starts, now)
-        lives = (ends - starts)[ends < FOREVER]
+            return self._ends.take(batch.ts, slots, batch.exp, now)
+        self._ends.put(slots, batch.exp, now)
+        return self._overdue(batch, now)
+
+    def _overdue(self, batch: Batch, now: int) -> Slots:
+        """Slots that end as announced by `now`, after a batch of rows was scheduled."""
+        if self._ends is None:
+            return NO_SLOTS
+        if not self._lazy:
+            return self._ends.pass_by(batch.ts, now)
+        lives = (batch.exp - batch.ts)[batch.exp < FOREVER]
         self._next[1] = max(int(self._next[1]), int(lives.max()) if len(lives) else 0)
         if now < self._next[0]:
             return NO_SLOTS
@@ -163,14 +160,13 @@ class Roster:
     def finish(self) -> None:
         """Free the slots that ended in the last step."""
         ended = self._ended
-        if not len(ended):
-            return
-        if self.matches:
-            gids = np.unique(self._unders["gid"][ended])
-            gone = self._stacks["top"][gids] < 0
-            self._rows.release(gids[gone])
-        self._pool.give(ended)
-        self._ended = NO_SLOTS
+        if len(ended):
+            if self._matching is not None:
+                self._matching.free(ended)
+            self._pool.give(ended)
+            self._ended = NO_SLOTS
+        if self._matching is not None:
+            self._matching.choose(len(self))
 
     def _step_fifo(self, batch: Batch, now: int) -> Events:
         slots = self._admit(batch)
@@ -225,8 +221,8 @@ class Roster:
             self.slab.fit(capacity)
             if self._ends is not None:
                 self._ends.fit(capacity)
-            if self.matches:
-                self._unders.fit(capacity)
+            if self._matching is not None:
+                self._matching.fit(capacity)
         slab = self.slab
         slab["exp"][slots] = batch.exp
         if self._with_ts:
@@ -235,27 +231,7 @@ class Roster:
             slab["end"][slots] = batch.exp
         return slots
 
-    def _match(self, batch: Batch, slots: Slots) -> None:
-        """Number the rows by (values, exp); let each '-' end a row with the same number."""
-        n = len(batch)
-        types = self.frame.types
-        table = np.empty((n, words.width(types) + 1), np.int64)
-        table[:, :-1] = words.rows(batch.columns, types, n)
-        table[:, -1] = batch.exp
-        gids = self._rows.ids(table)
-        self._stacks.fit(self._rows.capacity)
-        sign = np.ones(n, np.int8) if batch.sign is None else batch.sign
-        done = retract_kernels.match(
-            batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"], self.end
-        )
-        if done < n:
-            raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
-        self._unders["gid"][slots] = gids
-
     def _events(self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots) -> Events:
-        if self.matches and len(natural):
-            # All copies of such a row end together, so its stack is simply emptied.
-            self._stacks["top"][self._unders["gid"][natural]] = -1
         ended: Slots = np.concatenate([retracted, natural]) if len(natural) else retracted
         end_times = self.end[ended] if len(ended) else at
         order = event_kernels.time_order(end_times)
