@@ -22,10 +22,10 @@ from penstock.kernels import groups as kernels
 from penstock.kernels.sets import NEVER
 from penstock.operators.accumulators import Accumulators, Both, Step
 from penstock.operators.contract import Site, empty, in_order
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Aggregation
 from penstock.plan.functions import cast
 from penstock.plan.nodes import Aggregate
-from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.frame import Frame
@@ -37,9 +37,7 @@ from penstock.state.strings import Strings
 class Grouping:
     """`retracts`: send '-' for a replaced row."""
 
-    def __init__(
-        self, site: Site, node: Aggregate, pattern: Pattern, retracts: bool, strings: Strings
-    ) -> None:
+    def __init__(self, site: Site, node: Aggregate, edge: Edge, retracts: bool, strings: Strings) -> None:
         self._since = site.since
         self._retracts = retracts
         evaluator, arena, name = site.evaluator, site.arena, site.name
@@ -58,12 +56,11 @@ class Grouping:
         self._groups_known = Registry(arena, f"{name}.key", words.width(self._key_types))
         self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
         # Negative tuples are matched by everything that tells members apart here: keys and arguments.
-        matched = pattern is Pattern.STRICT or site.told
-        kept = [a.type for a in distinct] + (self._key_types if matched else [])
-        self._roster = Roster(arena, f"{name}.members", kept, pattern, site.upkeep, told=site.told)
-        self._told = site.told
+        kept = [a.type for a in distinct] + (self._key_types if edge.matches else [])
+        self._roster = Roster(arena, f"{name}.members", kept, edge, site.upkeep)
+        self._tells = site.tells
         self._width_kept = len(kept)
-        self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST) and not site.told
+        self._fifo = self._roster.in_order
         links = ("later",) if self._fifo else ("child", "sibling", "before")
         link = (np.int32, -1)
         self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(links, link))
@@ -156,7 +153,7 @@ class Grouping:
 
     def _changes(self, rows: Rows, values: Sequence[Both]) -> Batch:
         """Output rows as changes: rows that say nothing new are not sent."""
-        ended = rows.was > (NEVER if self._told else rows.time)
+        ended = rows.was > (NEVER if self._tells else rows.time)
         again = np.flatnonzero(ended & (rows.was == rows.exp) & self._present(rows.size))
         for value in values:
             if not len(again):

@@ -18,8 +18,8 @@ from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
 from penstock.operators.contract import ABSENT, Site, empty, in_order, signs, together
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
-from penstock.plan.pattern import Pattern
 from penstock.state.arena import Slab
 from penstock.state.linked import LinkedRoster
 
@@ -30,7 +30,7 @@ class AntiJoinOperation:
         site: Site,
         schemas: tuple[Schema, Schema],
         predicates: Sequence[Expression],
-        patterns: Sequence[Pattern],
+        edges: Sequence[Edge],
         needed: frozenset[int],
     ) -> None:
         equalities, residuals = take_apart(predicates, schemas)
@@ -52,8 +52,9 @@ class AntiJoinOperation:
             self._keys[i].index([e.side(i) for e in equalities])
             types = [schema[k].type for k in stored] + self._keys[i].strings
             name = f"{site.name}.{'left' if i == 0 else 'right'}"
+            # Who has no matches any more is shown again at once: both sides' ends are waited for.
             self._sides.append(
-                LinkedRoster(site.arena, name, types, 1, patterns[i], site.upkeep, told=site.told)
+                LinkedRoster(site.arena, name, types, 1, edges[i], site.upkeep, tells=site.tells, lazy=False)
             )
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 

@@ -21,6 +21,7 @@ from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.kernels import sets
 from penstock.operators.contract import Site, empty, in_order, signs
+from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Slab
@@ -44,10 +45,9 @@ class SidedEvents(NamedTuple):
 class Side:
     """The copies of one input: a roster of bare lifetimes whose payload is the value's number."""
 
-    def __init__(self, site: Site, name: str, pattern: Pattern) -> None:
-        self.roster = Roster(
-            site.arena, f"{site.name}.{name}", [Type.INT], pattern, site.upkeep, told=site.told
-        )
+    def __init__(self, site: Site, name: str, edge: Edge) -> None:
+        self.told = edge.told
+        self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], edge, site.upkeep)
         self.links = Slab(
             site.arena, f"{site.name}.{name}.links",
             up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
@@ -67,18 +67,18 @@ class BagOperation:
     """One of kernels.DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL."""
 
     def __init__(
-        self, site: Site, schema: Schema, mode: int, patterns: Sequence[Pattern], *, retracts: bool
+        self, site: Site, schema: Schema, mode: int, edges: Sequence[Edge], *, retracts: bool
     ) -> None:
         self._mode = mode
         self._retracts = retracts
-        self._told = site.told
+        self._tells = site.tells
         self._types = [f.type for f in schema]
         arena, name = site.arena, site.name
         self._arena = arena
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
-        sides = [*patterns, Pattern.MONOTONIC][:2]
-        self._sides = [Side(site, side, p) for side, p in zip(("left", "right"), sides, strict=True)]
+        sides = [*edges, Edge(Pattern.MONOTONIC)][:2]
+        self._sides = [Side(site, side, e) for side, e in zip(("left", "right"), sides, strict=True)]
         self._state = Slab(
             arena, name,
             l_last=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
@@ -121,7 +121,7 @@ class BagOperation:
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
-                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, self._told, out,
+                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, self._tells, out,
             )  # fmt: skip
         elif self._mode == kernels.INTERSECT_ALL:
             made = kernels.intersect_all(
@@ -132,12 +132,20 @@ class BagOperation:
                 right.links["mate"],
                 state["stamp"],
                 touched,
-                self._told,
+                self._tells,
                 out,
             )
         else:
             made = kernels.set_step(
-                self._mode, *events, *lefts, *rights, state["value"], state["stamp"], touched, self._told, out
+                self._mode,
+                *events,
+                *lefts,
+                *rights,
+                state["value"],
+                state["stamp"],
+                touched,
+                self._tells,
+                out,
             )
         out = out[:made]
         out = out[out[:, 3] != 0]
@@ -154,7 +162,7 @@ class BagOperation:
         for side, events in zip(self._sides, (left, right), strict=True):
             ended = events.ended
             if len(ended):
-                if not self._told:
+                if not side.told:
                     by_time = ended[side.roster.end[ended] == side.exp[ended]]
                     np.subtract.at(self._state["copies"], side.gid[by_time], 1)
                 natural.append(side.gid[ended])

@@ -5,7 +5,7 @@
 - every input row has previous clock < ts <= now; batches are sorted by ts, within an instant '-' before '+';
 - the output obeys the same; rows have ts < exp; a '-' repeats the values and exp of a row sent before an
   earlier instant and not ended since;
-- nothing is sent about an end that happens as announced, except on *told* edges, where every end is a '-';
+- nothing is sent about an end that happens as announced, except on *told* edges (`plan.edges`), where every end is a '-';
 - what is returned is read before the next call; cutting a stretch of time into other steps changes nothing.
 """
 
@@ -43,8 +43,8 @@ class Site:
     since: int
     """The first instant the query sees."""
     upkeep: Upkeep
-    told: bool
-    """Whether every end is told with a '-' on the edges below and above (Golab & Özsu 2005, §2.3.1)."""
+    tells: bool
+    """Whether every end is to be told with a '-'; see `plan.edges`."""
 
 
 class Absent(Column):

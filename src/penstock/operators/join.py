@@ -22,6 +22,7 @@ from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
 from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
 from penstock.state.linked import LinkedRoster
@@ -62,7 +63,7 @@ class MultiwayJoin:
         site: Site,
         schemas: Sequence[Schema],
         predicates: Sequence[Expression],
-        patterns: Sequence[Pattern],
+        edges: Sequence[Edge],
         lookups: Sequence[bool],
         needed: frozenset[int],
     ) -> None:
@@ -74,9 +75,9 @@ class MultiwayJoin:
         tested |= {c.index for e in self._equalities for c in columns(e.whole)}
         starts = offsets(schemas)
         self._arena = site.arena
-        self._told = site.told
-        self._strict = site.told or any(
-            p is Pattern.STRICT for p, lookup in zip(patterns, lookups, strict=True) if not lookup
+        self._tells = site.tells
+        self._strict = site.tells or any(
+            e.pattern is Pattern.STRICT for e, lookup in zip(edges, lookups, strict=True) if not lookup
         )
         self._inputs: list[Input] = []
         for i, (schema, start, lookup) in enumerate(zip(schemas, starts, lookups, strict=True)):
@@ -85,10 +86,11 @@ class MultiwayJoin:
             self._make_indexes(i, one)
             types = [schema[k].type for k in stored] + one.keys.strings
             name = f"{site.name}.{i}"
-            pattern = Pattern.STRICT if lookup else patterns[i]
+            # Who tells nobody of ends as announced may find them later.
             one.stem = LinkedRoster(
-                site.arena, name, types, one.keys.count, pattern, site.upkeep, told=site.told, lazy=True
-            )
+                site.arena, name, types, one.keys.count, Edge(Pattern.STRICT) if lookup else edges[i],
+                site.upkeep, tells=site.tells, lazy=not site.tells,
+            )  # fmt: skip
             self._inputs.append(one)
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
 
@@ -222,7 +224,7 @@ class MultiwayJoin:
             if back and not one.lookup:
                 done, made = chains.probe_back(
                     keys, times, done, index.key, index.head, index.chain, stem.exp, stem.end, stem.fresh,
-                    target > i, self._told, row, slot,
+                    target > i, self._tells, row, slot,
                 )  # fmt: skip
             else:
                 done, made = chains.probe(
@@ -306,7 +308,7 @@ class MultiwayJoin:
             return [Batch(walk.times, exp, columns)]
         plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
         end = self._ends(walk, "end")
-        early = np.flatnonzero((end < exp) | (end <= now) if self._told else end < exp)
+        early = np.flatnonzero((end < exp) | (end <= now) if self._tells else end < exp)
         if not len(early):
             return [plus]
         minus = plus.take(early)

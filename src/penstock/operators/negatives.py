@@ -15,19 +15,17 @@ import numpy as np
 from penstock.data.batch import Batch, Column
 from penstock.data.schema import Schema
 from penstock.operators.contract import ABSENT, Site, empty
-from penstock.plan.pattern import Pattern
+from penstock.plan.edges import Edge
 from penstock.state.roster import Roster
 
 
 class Negatives:
     """From an edge whose ends are announced to one whose ends are told."""
 
-    def __init__(self, site: Site, schema: Schema, stored: Sequence[int], pattern: Pattern) -> None:
+    def __init__(self, site: Site, schema: Schema, stored: Sequence[int], edge: Edge) -> None:
         self._stored = tuple(stored)
         self._width = len(schema)
-        self._roster = Roster(
-            site.arena, site.name, [schema[i].type for i in stored], pattern, site.upkeep, told=False
-        )
+        self._roster = Roster(site.arena, site.name, [schema[i].type for i in stored], edge, site.upkeep)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

@@ -18,8 +18,8 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
 from penstock.operators.contract import Site, empty
+from penstock.plan.edges import Edge
 from penstock.plan.nodes import StreamKind
-from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.registry import Registry
@@ -27,16 +27,15 @@ from penstock.state.roster import Events, Roster
 
 
 class ToStreamOperation:
-    def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
+    def __init__(self, site: Site, schema: Schema, kind: StreamKind, edge: Edge) -> None:
         self._types = [f.type for f in schema]
         self._kind = kind
         self._arena, self._name = site.arena, site.name
         self._alive = site.arena.array(f"{site.name}.alive", np.int32, 0)
         """RSTREAM: the slots of the answer."""
         self._roster = Roster(
-            site.arena, site.name, self._types, pattern, site.upkeep,
-            told=site.told, with_ts=kind is StreamKind.RSTREAM,
-        )  # fmt: skip
+            site.arena, site.name, self._types, edge, site.upkeep, with_ts=kind is StreamKind.RSTREAM
+        )
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

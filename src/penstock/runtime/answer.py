@@ -12,6 +12,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
+from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -57,7 +58,7 @@ class Answer:
         self._in_groups = root.group is not None and not self._strict
         """The groups themselves hold the answer: no view is kept."""
         self._told = told
-        self._view = View(self._types, root.judged.pattern, upkeep, told=told)
+        self._view = View(self._types, Edge(root.judged.pattern, told), upkeep)
         self._arena = Arena() if arena is None else arena
         self._latest: Latest | None = None
         if root.group is not None and not self._strict and not root.faithful:

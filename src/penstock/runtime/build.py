@@ -37,6 +37,7 @@ from penstock.operators.windows import (
     SlidingWindow,
     UnboundedWindow,
 )
+from penstock.plan.edges import Edge, edge
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
@@ -168,9 +169,9 @@ class _Builder:
         self._since = since
         self._upkeep = upkeep
         self._aware = upkeep.expiry is Expiry.UPA
-        self._told = upkeep.expiry is Expiry.NEGATIVE
+        self._tells = upkeep.expiry is Expiry.NEGATIVE
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
-        pipeline.told = self._told and self._replacing is None
+        pipeline.told = self._tells and self._replacing is None
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
@@ -180,9 +181,13 @@ class _Builder:
         """The same for its inputs."""
         return [self.build(*one) for one in zip(node.inputs, needed_below(node, needed), strict=True)]
 
+    def _edges(self, node: Node) -> list[Edge]:
+        """What its operator is told about the edges below."""
+        return [edge(i, told=self._tells) for i in node.inputs]
+
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._told)
+        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._tells)
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
         self._pipeline.stages.append((operator, inputs))
@@ -221,8 +226,8 @@ class _Builder:
         else:
             operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
         stage = self._stage(operator, below)
-        if self._told and isinstance(window, Range | Announced):
-            kept = Negatives(self._site(node), node.schema, sorted(needed), pattern(node))
+        if self._tells and isinstance(window, Range | Announced):
+            kept = Negatives(self._site(node), node.schema, sorted(needed), edge(node))
             return self._stage(kept, stage)
         return stage
 
@@ -248,14 +253,13 @@ class _Builder:
             operator = FifoJoin(site, schemas, equalities, residuals, needed)
         else:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
-            operator = MultiwayJoin(site, schemas, node.predicates, patterns, lookups, needed)
+            operator = MultiwayJoin(site, schemas, node.predicates, self._edges(node), lookups, needed)
         return self._stage(operator, *below)
 
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
         below = self._below(node, needed)
-        patterns = [pattern(node.left), pattern(node.right)]
         schemas = (node.left.schema, node.right.schema)
-        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, patterns, needed)
+        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, self._edges(node), needed)
         return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
@@ -279,8 +283,8 @@ class _Builder:
         site = self._site(node)
         operator: Operator
         if counts or Pattern.STRICT in patterns or not self._aware:
-            strict = pattern(node) is Pattern.STRICT or self._told
-            operator = BagOperation(site, node.schema, in_bags, patterns, retracts=strict)
+            strict = pattern(node) is Pattern.STRICT or self._tells
+            operator = BagOperation(site, node.schema, in_bags, self._edges(node), retracts=strict)
         else:
             operator = SetOperation(site, node.schema, in_sets)
         return self._stage(operator, *below)
@@ -292,12 +296,13 @@ class _Builder:
         if self._aware and not retracts and slides(node, pattern(node.input)):
             operator = SlidingSums(self._site(node), node)
         else:
-            operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
+            (below_it,) = self._edges(node)
+            operator = Grouping(self._site(node), node, below_it, retracts, self._strings)
         return self._stage(operator, *below)
 
     def to_stream(self, node: ToStream, needed: Needed) -> int:
         below = self._below(node, needed)
-        operator = ToStreamOperation(self._site(node), node.schema, node.kind, pattern(node.input))
+        operator = ToStreamOperation(self._site(node), node.schema, node.kind, *self._edges(node))
         return self._stage(operator, *below)
 
 

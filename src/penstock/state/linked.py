@@ -13,7 +13,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.types import Type
 from penstock.kernels import chains
-from penstock.plan.pattern import Pattern
+from penstock.plan.edges import Edge
 from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.index import Index
@@ -30,15 +30,15 @@ class LinkedRoster:
         name: str,
         types: Sequence[Type],
         keys: int,
-        pattern: Pattern,
+        edge: Edge,
         upkeep: Upkeep,
         *,
-        told: bool,
-        lazy: bool = False,
+        tells: bool,
+        lazy: bool,
     ) -> None:
         self._arena = arena
-        self._told = told
-        self.roster = Roster(arena, name, types, pattern, upkeep, told=told, lazy=lazy, with_ts=True)
+        self._tells = tells
+        self.roster = Roster(arena, name, types, edge, upkeep, lazy=lazy, with_ts=True)
         self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
@@ -93,6 +93,6 @@ class LinkedRoster:
         return self.roster.columns(slots)
 
     def to_tell(self, events: Events) -> Slots:
-        """Slots whose end is to be told with negative tuples: all on a told edge, else those that ended early."""
+        """Slots whose end is to be told with negative tuples: all, or those that ended early."""
         ended = events.ended
-        return ended if self._told else ended[self.end[ended] < self.exp[ended]]
+        return ended if self._tells else ended[self.end[ended] < self.exp[ended]]

@@ -2,7 +2,7 @@
 
 The structure follows the edge's update pattern (Golab & Özsu 2005, §5.3.2):
 
-MONOTONIC, WEAKEST   rows end in the order they came: a queue
+MONOTONIC, WEAKEST   rows end in the order they came: a queue (so for count windows, though their ends are told)
 WEAK                 rows end when announced, in any order: a calendar
 STRICT               rows may also be taken back: a calendar, and a way to find them (`state.matching`)
 
@@ -25,7 +25,7 @@ from penstock.data.batch import Batch, Column, Ints
 from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
 from penstock.kernels import events as event_kernels
-from penstock.plan.pattern import Pattern
+from penstock.plan.edges import Edge
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
@@ -53,7 +53,7 @@ class Events(NamedTuple):
 class Roster:
     """Rows alive on one edge. `types` are the payload columns to keep (may be none).
 
-    `told`: every end comes as a negative tuple. `lazy`: nobody waits for ends as announced, they are found now and then.
+    `lazy`: nobody waits for ends as announced, they are found now and then.
     """
 
     def __init__(
@@ -61,20 +61,21 @@ class Roster:
         arena: Arena,
         name: str,
         types: Sequence[Type],
-        pattern: Pattern,
+        edge: Edge,
         upkeep: Upkeep,
         *,
-        told: bool = False,
         lazy: bool = False,
         with_ts: bool = False,
     ) -> None:
         self._pool = Pool(arena, name, types)
         self.frame = self._pool.frame
-        never = pattern is Pattern.MONOTONIC
-        direct = upkeep.expiry is Expiry.DIRECT
-        self.matches = pattern is Pattern.STRICT or (told and not never)
-        """Rows may end by negative tuples."""
-        self._fifo = never or (pattern is Pattern.WEAKEST and not (told or direct))
+        self.matches = edge.matches
+        # Windows tell of their ends in order in any execution; who is told does not know without update patterns.
+        aware = upkeep.expiry is Expiry.UPA or (upkeep.expiry is Expiry.NEGATIVE and not edge.matches)
+        self._fifo = edge.endless or (edge.in_order and aware)
+        """A queue does, whether ends are announced or told."""
+        self.in_order = self._fifo or (edge.in_order and not self.matches)
+        """Slots end in the order they started."""
         fields: dict[str, tuple[Any, Any]] = {"exp": (np.int64, 0)}
         if with_ts:
             fields["ts"] = (np.int64, 0)
@@ -91,14 +92,14 @@ class Roster:
         if self._fifo:
             self._queue = arena.array(f"{name}.queue", np.int32, 64)
             self._registers = arena.array(f"{name}.ends", np.int64, 2, 0)
-        elif not self.matches and direct:
+        elif not self.matches and upkeep.expiry is Expiry.DIRECT:
             self._ends = Listing(arena, f"{name}.ends", upkeep)
-        elif not told:
+        elif not edge.told:
             self._ends = Calendar(arena, f"{name}.ends", upkeep)
         if lazy:
             self._next = arena.array(f"{name}.next", np.int64, 2, _AT_ONCE)
         self._matching: Matching | None = None
-        if self.matches:
+        if self.matches and not self._fifo:
             calendar = self._ends if isinstance(self._ends, Calendar) else None
             self._matching = Matching(arena, name, self._pool, self.slab, calendar)
 
@@ -118,7 +119,7 @@ class Roster:
     def step(self, batch: Batch, now: int) -> Events:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
         if self._fifo:
-            return self._step_fifo(batch, now)
+            return self._step_told(batch) if self.matches else self._step_fifo(batch, now)
         if self._matching is None:
             slots = self._admit(batch)
             retracted, at = NO_SLOTS, _NO_TIMES
@@ -186,6 +187,26 @@ class Roster:
         self._ended = out[signs < 0]
         self._arena.visits += count
         return Events(times, out, signs, slots, self._ended)
+
+    def _step_told(self, batch: Batch) -> Events:
+        """Rows that are told to end, the oldest first: no need to ask which."""
+        signs = np.ones(len(batch), np.int8) if batch.sign is None else batch.sign
+        plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+        slots = self._admit(batch.take(plus) if len(minus) else batch)
+        front, live = int(self._registers[0]), int(self._registers[1])
+        if live + len(slots) > len(self._queue):
+            self._widen_queue(live + len(slots))
+            front = 0
+        mask = len(self._queue) - 1
+        self._queue[(front + live + np.arange(len(slots))) & mask] = slots
+        ended: Slots = self._queue[(front + np.arange(len(minus))) & mask]
+        self._registers[:] = front + len(minus), live + len(slots) - len(minus)
+        self.slab["end"][ended] = batch.ts[minus]
+        every = np.empty(len(batch), np.int32)
+        every[plus], every[minus] = slots, ended
+        self._ended = ended
+        self._arena.visits += len(batch)
+        return Events(batch.ts, every, signs, slots, ended)
 
     def _count_due(self, now: int, live: int) -> int:
         """An upper bound on how many queued rows end by `now` (exp does not fall along the queue)."""

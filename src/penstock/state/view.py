@@ -22,7 +22,7 @@ from penstock.data.batch import Array, Batch, Column, concat
 from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.kernels.events import time_order
-from penstock.plan.pattern import Pattern
+from penstock.plan.edges import Edge
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state import words
 from penstock.state.arena import Arena
@@ -31,13 +31,12 @@ from penstock.state.roster import Roster
 
 
 class View:
-    """`types` are all columns of a change; `told`: every end comes as a '-'."""
+    """`types` are all columns of a change."""
 
-    def __init__(self, types: Sequence[Type], pattern: Pattern, upkeep: Upkeep, *, told: bool) -> None:
+    def __init__(self, types: Sequence[Type], edge: Edge, upkeep: Upkeep) -> None:
         self._types = list(types)
-        self._pattern = pattern
+        self._edge = edge
         self._upkeep = upkeep
-        self._told = told
         self._arena = Arena()
         self._roster: Roster | None = None
         self._chunks: list[Batch] = []
@@ -70,9 +69,7 @@ class View:
             before = self._whole(self._clock)
             order = time_order(before.ts)
             self._chunks, self._rows = [], 0
-            self._roster = Roster(
-                self._arena, "view", self._types, self._pattern, self._upkeep, told=self._told
-            )
+            self._roster = Roster(self._arena, "view", self._types, self._edge, self._upkeep)
             if len(before):
                 self._roster.step(before if order is None else before.take(order), self._clock)
         return self._roster
