@@ -21,7 +21,7 @@ from penstock.data.types import Type
 from penstock.kernels import groups as kernels
 from penstock.kernels.sets import NEVER
 from penstock.operators.accumulators import Accumulators, Both, Step
-from penstock.operators.contract import Site, empty, in_order
+from penstock.operators.contract import Holding, Site, empty, in_order
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Aggregation
 from penstock.plan.functions import cast
@@ -93,6 +93,13 @@ class Grouping:
             out = _merge_changes(first, out)
         self._forget(rows)
         return out
+
+    def holdings(self) -> list[Holding]:
+        order = "lists" if self._fifo else "heaps"
+        return [
+            Holding("members", f"{order} by group over a {self._roster.structure}", len(self._roster)),
+            Holding("groups", "array", len(self._groups_known)),
+        ]
 
     def _begin(self, now: int) -> Batch:
         """The one row of a global aggregate, true before anything arrives."""

@@ -17,7 +17,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
-from penstock.operators.contract import ABSENT, Site, empty, in_order, signs, together
+from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, signs, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.state.arena import Slab
@@ -79,6 +79,12 @@ class AntiJoinOperation:
         left.finish()
         right.finish()
         return together([out, apart]) if len(apart) else out
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(what, f"hash chains over a {side.roster.structure}", len(side))
+            for what, side in zip(("left", "right"), self._sides, strict=True)
+        ]
 
     def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
         """Left rows with a NULL key match nothing: they pass as they are."""

@@ -20,7 +20,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.kernels import sets
-from penstock.operators.contract import Site, empty, in_order, signs
+from penstock.operators.contract import Holding, Site, empty, in_order, signs
 from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.state import words
@@ -77,6 +77,7 @@ class BagOperation:
         self._arena = arena
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
+        self._two = len(edges) > 1
         sides = [*edges, Edge(Pattern.MONOTONIC)][:2]
         self._sides = [Side(site, side, e) for side, e in zip(("left", "right"), sides, strict=True)]
         self._state = Slab(
@@ -97,6 +98,14 @@ class BagOperation:
         out = self._run(events)
         self._forget(left, right)
         return out
+
+    def holdings(self) -> list[Holding]:
+        copies = [
+            Holding(f"copies {what}", f"lists by value over a {side.roster.structure}", len(side.roster))
+            for what, side in zip(("left", "right"), self._sides, strict=True)
+        ]
+        values = Holding("values", "of each what is shown", len(self._values))
+        return [*(copies if self._two else copies[:1]), values]
 
     def _enter(self, side: Side, batch: Batch, now: int) -> Events:
         n = len(batch)

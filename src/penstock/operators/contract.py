@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,21 @@ class Operator(Protocol):
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         """Changes on the inputs, time up to `now` → changes on the output."""
         ...
+
+
+class Holding(NamedTuple):
+    """What an operator remembers of something, in which structure, and how many rows of it now."""
+
+    what: str
+    structure: str
+    rows: int
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """An operator that remembers."""
+
+    def holdings(self) -> list[Holding]: ...
 
 
 @dataclass(slots=True)

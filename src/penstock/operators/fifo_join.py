@@ -19,7 +19,7 @@ from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
-from penstock.operators.contract import ABSENT, Site, empty
+from penstock.operators.contract import ABSENT, Holding, Site, empty
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
@@ -80,6 +80,12 @@ class FifoJoin:
         """A walk follows one equality into each input; in a cyclic graph the others are tested at the end."""
         pairs = {frozenset((e.left, e.right)) for e in self._equalities}
         return [e.whole for e in self._equalities] if len(pairs) > n - 1 else []
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(f"input {i + 1}", "hash chains over a queue", rows)
+            for i, rows in enumerate(self._stems.sizes)
+        ]
 
     # ------------------------------------------------------------------ order
 

@@ -21,7 +21,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
-from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
@@ -169,6 +169,12 @@ class MultiwayJoin:
         events = one.stem.step(batch.with_columns(stored), keys, now)
         gone = one.stem.to_tell(events)
         return events.started, gone[~one.stem.fresh[gone]]
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(f"input {i + 1}", f"hash chains over a {one.stem.roster.structure}", len(one.stem))
+            for i, one in enumerate(self._inputs)
+        ]
 
     # ------------------------------------------------------------------ walks
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.data.batch import Batch, Column
 from penstock.data.schema import Schema
-from penstock.operators.contract import ABSENT, Site, empty
+from penstock.operators.contract import ABSENT, Holding, Site, empty
 from penstock.plan.edges import Edge
 from penstock.state.roster import Roster
 
@@ -26,6 +26,9 @@ class Negatives:
         self._stored = tuple(stored)
         self._width = len(schema)
         self._roster = Roster(site.arena, site.name, [schema[i].type for i in stored], edge, site.upkeep)
+
+    def holdings(self) -> list[Holding]:
+        return [Holding("window", self._roster.structure, len(self._roster))]
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

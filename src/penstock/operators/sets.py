@@ -18,7 +18,7 @@ from penstock.data.clock import FOREVER
 from penstock.data.memory import room
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar
@@ -80,6 +80,10 @@ class SetOperation:
                 out = _wider(out, used)
         self._values.release(dead[: int(registers[1])])
         return self._emit(out[:used])
+
+    def holdings(self) -> list[Holding]:
+        ends = f"of each its last end and the end shown (no input is kept), {self._calendar.structure}"
+        return [Holding("values", ends, len(self._values))]
 
     def _due(self, inputs: Sequence[Batch], now: int) -> Ids:
         """Values whose row ends or begins by itself."""

@@ -17,7 +17,7 @@ from penstock.data.batch import Array, Batch, Column, Ints, gather
 from penstock.data.memory import room
 from penstock.kernels import slide as kernels
 from penstock.operators.accumulators import sum_kind
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
 from penstock.plan.expressions import Aggregation, Expression
 from penstock.plan.nodes import Aggregate
 from penstock.plan.pattern import Pattern
@@ -136,6 +136,12 @@ class SlidingSums:
             gone = np.unique(emptied[: int(self._registers[kernels.EMPTIED])])
             self._groups_known.release(gone[state[gone, kernels.SIZE] == 0])
         return out
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding("members", "ring of summands", int(self._registers[kernels.LENGTH])),
+            Holding("groups", "array", len(self._groups_known)),
+        ]
 
     def _entered(self, batch: Batch, n: int) -> tuple[Array, Array]:
         """Group numbers and summands of the arrivals."""

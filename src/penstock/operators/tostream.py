@@ -17,7 +17,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
 from penstock.plan.edges import Edge
 from penstock.plan.nodes import StreamKind
 from penstock.state import words
@@ -55,6 +55,9 @@ class ToStreamOperation:
         self._roster.finish()
         self._settle(events)
         return out
+
+    def holdings(self) -> list[Holding]:
+        return [Holding("rows", self._roster.structure, len(self._roster))]
 
     def _net(self, events: Events) -> tuple[Ints, Array, Ints]:
         """Per (instant, value): a slot that holds the value, and by how many copies the answer grew."""

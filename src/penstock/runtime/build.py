@@ -19,7 +19,7 @@ from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
 from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
-from penstock.operators.contract import Operator, Site
+from penstock.operators.contract import Holding, Holds, Operator, Site
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.operators.fifo_join import FifoJoin, is_connected
@@ -78,6 +78,8 @@ class Pipeline:
     time_type: Type = Type.BIGINT
     told: bool = False
     """Every end of the answer's rows comes as a '-'."""
+    operators: dict[int, list[Operator]] = field(default_factory=dict)
+    """By the identity of the plan's node that they run."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -122,6 +124,11 @@ class Pipeline:
             if not isinstance(operator, Projection):
                 return None
         return None
+
+    def holdings(self, node: Node) -> list[Holding]:
+        """What the operators of a node remember now."""
+        held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
+        return [holding for one in held for holding in one.holdings()]
 
     @property
     def slice(self) -> int:
@@ -175,7 +182,11 @@ class _Builder:
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
-        return _BUILDERS[type(node)](self, node, needed)
+        stage = _BUILDERS[type(node)](self, node, needed)
+        stages = self._pipeline.stages
+        known = {id(one) for made in self._pipeline.operators.values() for one in made}
+        self._pipeline.operators[id(node)] = [one for one, _ in stages if id(one) not in known]
+        return stage
 
     def _below(self, node: Node, needed: Needed) -> list[int]:
         """The same for its inputs."""

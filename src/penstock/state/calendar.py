@@ -40,6 +40,10 @@ class Calendar:
         asked = self._upkeep.partitions
         return FEWEST if asked is None else power_of_two(asked)
 
+    @property
+    def structure(self) -> str:
+        return f"calendar of {len(self.head)} partitions"
+
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
         if capacity > self.capacity:

@@ -30,6 +30,10 @@ class Listing:
     def __len__(self) -> int:
         return int(self._registers[kernels.LENGTH])
 
+    @property
+    def structure(self) -> str:
+        return "list, searched for what has ended"
+
     def fit(self, capacity: int) -> None:
         """Room is made as slots come."""
 

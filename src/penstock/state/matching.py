@@ -55,6 +55,14 @@ class Matching:
     def kind(self) -> int:
         return int(self._registers[KIND])
 
+    @property
+    def structure(self) -> str:
+        """In words."""
+        if self._calendar is None:
+            return "table of numbers, every end told"
+        way = "in their partition" if self.kind == SEARCH else "by number"
+        return f"negative tuples found {way} ({self.share:.0%} end early)"
+
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
         (self._unders if self.kind == NUMBER else self._held).fit(capacity)

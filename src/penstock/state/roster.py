@@ -264,6 +264,14 @@ class Roster:
         event_kernels.merge(starts, slots, end_times, ended, times, out, signs)
         return Events(times, out, signs, slots, ended)
 
+    @property
+    def structure(self) -> str:
+        """In words."""
+        if self._fifo:
+            return "queue"
+        how = "" if self._matching is None else self._matching.structure
+        return how if self._ends is None else f"{self._ends.structure}{how and ', '}{how}"
+
     def live(self) -> Slots:
         """Slots of all rows that have not been freed."""
         return self._pool.live()

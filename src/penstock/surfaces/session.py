@@ -32,8 +32,8 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
+from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
-from penstock.plan.nodes import Rank
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.border import read_rows, write_column
@@ -121,8 +121,14 @@ class Query:
         return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
     def explain(self) -> str:
-        """The plan, every edge with its pattern and why."""
-        return explain(self._standing.root.node)
+        """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
+        self._session.engine.settle()
+        pipeline = self._standing.pipeline
+
+        def notes(node: Node) -> list[str]:
+            return [f"{what}: {rows:,}, {how}" for what, how, rows in pipeline.holdings(node)]
+
+        return explain(self._standing.root.node, notes)
 
     def changes(self) -> pa.Table:
         """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
