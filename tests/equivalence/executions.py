@@ -11,6 +11,8 @@ EXECUTIONS: tuple[dict[str, Any], ...] = (
     {"lazy": 1.0, "partitions": 2},
     {"expiry": "direct"},
     {"expiry": "direct", "eager": 1, "lazy": 0.0},
+    {"expiry": "hybrid"},
+    {"expiry": "hybrid", "eager": 2},
     {"expiry": "negative"},
     {"expiry": "negative", "eager": 2},
 )

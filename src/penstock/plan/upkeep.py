@@ -11,16 +11,23 @@ from typing import Any
 
 
 class Expiry(Enum):
-    """Three executions of one plan.
+    """Executions of one plan.
 
     UPA       structures follow the update pattern of their edge; negative tuples only where rows end early
     DIRECT    nothing is known about the order in which rows end: state is searched for what has ended
     NEGATIVE  every window is kept and says with a negative tuple when a row ends; nobody looks at announced ends
+    HYBRID    as UPA below what takes results back, as NEGATIVE from there on (§5.4.3)
     """
 
     UPA = "upa"
+    HYBRID = "hybrid"
     DIRECT = "direct"
     NEGATIVE = "negative"
+
+    @property
+    def aware(self) -> bool:
+        """Whether structures follow update patterns."""
+        return self in (Expiry.UPA, Expiry.HYBRID)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
+from penstock.operators.contract import Holding
 from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
@@ -190,6 +191,12 @@ class Answer:
             if table.schema != self._schema:
                 raise StateError(f"unread changes have the columns {table.schema.names}")
             self._pending = table.to_batches()
+
+    def holdings(self) -> list[Holding]:
+        """The kept view, if there is one."""
+        if not self.kept or self._in_groups:
+            return []
+        return [Holding("answer", self._view.structure, len(self._view))]
 
     @property
     def visits(self) -> int:

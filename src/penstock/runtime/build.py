@@ -175,10 +175,9 @@ class _Builder:
         self._strings = strings
         self._since = since
         self._upkeep = upkeep
-        self._aware = upkeep.expiry is Expiry.UPA
-        self._tells = upkeep.expiry is Expiry.NEGATIVE
+        self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
-        pipeline.told = self._tells and self._replacing is None
+        pipeline.told = self._tells(root.node) and self._replacing is None
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
@@ -194,11 +193,17 @@ class _Builder:
 
     def _edges(self, node: Node) -> list[Edge]:
         """What its operator is told about the edges below."""
-        return [edge(i, told=self._tells) for i in node.inputs]
+        return [edge(i, told=self._tells(i)) for i in node.inputs]
+
+    def _tells(self, node: Node) -> bool:
+        """Whether every end of its rows is told."""
+        if self._upkeep.expiry is Expiry.HYBRID:
+            return pattern(node) is Pattern.STRICT
+        return self._upkeep.expiry is Expiry.NEGATIVE
 
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._tells)
+        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._tells(node))
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
         self._pipeline.stages.append((operator, inputs))
@@ -237,7 +242,7 @@ class _Builder:
         else:
             operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
         stage = self._stage(operator, below)
-        if self._tells and isinstance(window, Range | Announced):
+        if self._tells(node) and isinstance(window, Range | Announced):
             kept = Negatives(self._site(node), node.schema, sorted(needed), edge(node))
             return self._stage(kept, stage)
         return stage
@@ -294,7 +299,7 @@ class _Builder:
         site = self._site(node)
         operator: Operator
         if counts or Pattern.STRICT in patterns or not self._aware:
-            strict = pattern(node) is Pattern.STRICT or self._tells
+            strict = pattern(node) is Pattern.STRICT or self._tells(node)
             operator = BagOperation(site, node.schema, in_bags, self._edges(node), retracts=strict)
         else:
             operator = SetOperation(site, node.schema, in_sets)

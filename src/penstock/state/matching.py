@@ -27,8 +27,9 @@ from penstock.state.registry import Ids, Registry
 
 NUMBER, SEARCH = 0, 1
 KIND, EARLY, DUE, STUCK = 0, 1, 2, 3
-WORTH = 4.0
-"""Slots looked at for each row that ends, from which numbers are cheaper than searching."""
+WORTH = 20.0
+"""Slots looked at for each row that ends, from which numbers are cheaper than searching: a look costs some 18 ns, a number
+some 350 for each row (measured with 2,000 to 400,000 rows alive)."""
 TURN = 4
 """So many times in the life of a row the choice is thought over."""
 

@@ -71,7 +71,7 @@ class Roster:
         self.frame = self._pool.frame
         self.matches = edge.matches
         # Windows tell of their ends in order in any execution; who is told does not know without update patterns.
-        aware = upkeep.expiry is Expiry.UPA or (upkeep.expiry is Expiry.NEGATIVE and not edge.matches)
+        aware = upkeep.expiry.aware or (upkeep.expiry is Expiry.NEGATIVE and not edge.matches)
         self._fifo = edge.endless or (edge.in_order and aware)
         """A queue does, whether ends are announced or told."""
         self.in_order = self._fifo or (edge.in_order and not self.matches)

@@ -23,7 +23,7 @@ from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.kernels.events import time_order
 from penstock.plan.edges import Edge
-from penstock.plan.upkeep import Expiry, Upkeep
+from penstock.plan.upkeep import Upkeep
 from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.registry import Registry
@@ -45,6 +45,14 @@ class View:
         self._clock = EARLIEST
         """Until when changes were taken."""
 
+    def __len__(self) -> int:
+        return self._rows if self._roster is None else len(self._roster)
+
+    @property
+    def structure(self) -> str:
+        """In words."""
+        return "batches as they were sent" if self._roster is None else self._roster.structure
+
     @property
     def visits(self) -> int:
         """Rows put in, looked at and taken out."""
@@ -52,7 +60,7 @@ class View:
 
     def add(self, batch: Batch, now: int) -> None:
         """Take changes whose columns are gathered for good."""
-        if self._upkeep.eager is not None or self._upkeep.expiry is not Expiry.UPA:
+        if self._upkeep.eager is not None or not self._upkeep.expiry.aware or self._edge.told:
             self._in_roster().step(batch, now)
             self._in_roster().finish()
         else:

@@ -11,7 +11,7 @@ from penstock.state.calendar import MOST
 _CHOICES = {
     "join": ("auto", "eddy", "tree", "mjoin"),
     "demand": ("jit", "doe", "off"),
-    "expiry": ("upa", "direct", "negative"),
+    "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
 }
 

@@ -123,12 +123,15 @@ class Query:
     def explain(self) -> str:
         """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
         self._session.engine.settle()
-        pipeline = self._standing.pipeline
+        standing = self._standing
 
         def notes(node: Node) -> list[str]:
-            return [f"{what}: {rows:,}, {how}" for what, how, rows in pipeline.holdings(node)]
+            held = standing.pipeline.holdings(node)
+            if node is standing.root.node:
+                held = [*standing.answer.holdings(), *held]
+            return [f"{what}: {rows:,}, {how}" for what, how, rows in held]
 
-        return explain(self._standing.root.node, notes)
+        return explain(standing.root.node, notes)
 
     def changes(self) -> pa.Table:
         """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.

@@ -198,7 +198,7 @@ def warm() -> float:
     _growth()
     statements = _statements()
     _session(statements, Options())
-    for expiry in ("upa", "direct", "negative"):
+    for expiry in ("upa", "direct", "negative", "hybrid"):
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
     timed = [
         "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
