@@ -17,7 +17,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
-from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, signs, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, signs, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.state.arena import Slab
@@ -56,6 +56,12 @@ class AntiJoinOperation:
             self._sides.append(
                 LinkedRoster(site.arena, name, types, 1, edges[i], site.upkeep, tells=site.tells, lazy=False)
             )
+        self._texts = [str(e.whole) for e in equalities]
+        self._text = " AND ".join(map(str, predicates))
+        self._share = Share()
+        self._passed_by = False
+        """Some left rows were not stored: nothing can match them."""
+        self._widths = [len(s) for s in schemas]
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
@@ -86,11 +92,35 @@ class AntiJoinOperation:
             for what, side in zip(("left", "right"), self._sides, strict=True)
         ]
 
+    def shares(self) -> dict[str, float]:
+        found = (
+            {}
+            if self._share.value is None
+            else dict.fromkeys(self._texts, self._share.value ** (1 / max(len(self._texts), 1)))
+        )
+        return found
+
+    def matched(self) -> dict[str, float]:
+        """The share of left rows that have a match."""
+        slots = self._sides[0].roster.live()
+        return {self._text: float((self._matches["count"][slots] > 0).mean())} if len(slots) else {}
+
+    def alive(self, which: int, now: int) -> Batch | None:
+        if which == 0 and self._passed_by:
+            return None
+        side = self._sides[which]
+        slots = side.alive(now)
+        columns: list[Column] = [ABSENT] * self._widths[which]
+        for k, column in zip(self._stored[which], side.columns(slots), strict=False):
+            columns[k] = column
+        return Batch(np.full(len(slots), now), side.exp[slots], tuple(columns))
+
     def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
         """Left rows with a NULL key match nothing: they pass as they are."""
         cleaned, keys = self._keys[0].clean(batch)
         if len(cleaned) == len(batch):
             return cleaned, keys, empty(self._width)
+        self._passed_by = True
         apart = batch.take(np.flatnonzero(~self._keys[0].can_match(batch)))
         apart = Batch(apart.ts, apart.exp, apart.columns, signs(apart))
         return cleaned, keys, apart
@@ -136,6 +166,7 @@ class AntiJoinOperation:
             out_slots.append(slot[:made])
             if done == before:
                 room *= 2
+        self._share.count(n * len(other), sum(map(len, out_rows)))
         return np.concatenate(out_rows), np.concatenate(out_slots)
 
     def _pass(self, l_slots: Array, r_slots: Array, times: Ints) -> tuple[Array, Ints]:

@@ -48,6 +48,44 @@ class Holds(Protocol):
     def holdings(self) -> list[Holding]: ...
 
 
+class Share:
+    """How many of the rows (or pairs) that were tested passed, of late."""
+
+    __slots__ = ("passed", "tested")
+    RECENT = 1 << 20
+
+    def __init__(self) -> None:
+        self.tested = self.passed = 0.0
+
+    def count(self, tested: float, passed: float) -> None:
+        if self.tested > self.RECENT:
+            self.tested, self.passed = self.tested / 2, self.passed / 2
+        self.tested += tested
+        self.passed += passed
+
+    @property
+    def value(self) -> float | None:
+        return self.passed / self.tested if self.tested else None
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An operator that counts what passes its predicates."""
+
+    def shares(self) -> dict[str, float]:
+        """By a predicate's text: the share of rows, or of pairs, that pass."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """An operator that can say what is alive on an input, so that another can take its place."""
+
+    def alive(self, which: int, now: int) -> Batch | None:
+        """The rows of an input, with the columns that are read of them; None: not all are known."""
+        ...
+
+
 @dataclass(slots=True)
 class Site:
     """Where an operator lives: its arena, a prefix for its arrays, and how expressions are run."""
@@ -60,6 +98,8 @@ class Site:
     upkeep: Upkeep
     tells: bool
     """Whether every end is to be told with a '-'; see `plan.edges`."""
+    may_move: bool
+    """Another operator may take the place of this one: all that is read of a row is kept."""
 
 
 class Absent(Column):

@@ -21,7 +21,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
-from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
@@ -92,6 +92,7 @@ class MultiwayJoin:
                 site.upkeep, tells=site.tells, lazy=not site.tells,
             )  # fmt: skip
             self._inputs.append(one)
+        self._shares: dict[Expression, Share] = {e.whole: Share() for e in self._equalities}
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
 
     def _make_indexes(self, i: int, one: Input) -> None:
@@ -176,6 +177,17 @@ class MultiwayJoin:
             for i, one in enumerate(self._inputs)
         ]
 
+    def shares(self) -> dict[str, float]:
+        return {str(p): share.value for p, share in self._shares.items() if share.value is not None}
+
+    def alive(self, which: int, now: int) -> Batch:
+        one = self._inputs[which]
+        slots = one.stem.alive(now)
+        columns: list[Column] = [ABSENT] * len(one.schema)
+        for k, column in zip(one.stored, one.stem.columns(slots), strict=False):
+            columns[k] = column
+        return Batch(np.full(len(slots), now), one.stem.exp[slots], tuple(columns))
+
     # ------------------------------------------------------------------ walks
 
     def _walk(self, i: int, walk: Walk, *, back: bool) -> Walk:
@@ -245,6 +257,10 @@ class MultiwayJoin:
         self._arena.visits += len(rows)
         if not back:
             self._learn(i, target, n, len(rows))
+            for e in equal:
+                # Of several the share of each is taken to be alike.
+                pairs = n * len(stem)
+                self._shares[e.whole].count(pairs, (len(rows) / max(pairs, 1)) ** (1 / len(equal)) * pairs)
         walk = walk.take(rows)
         walk.slots[target] = found
         return walk

@@ -175,6 +175,7 @@ class _Builder:
         self._strings = strings
         self._since = since
         self._upkeep = upkeep
+        self._may_move = False
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
@@ -203,7 +204,15 @@ class _Builder:
 
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        return Site(self._pipeline.arena, name, self._evaluator, self._since, self._upkeep, self._tells(node))
+        return Site(
+            self._pipeline.arena,
+            name,
+            self._evaluator,
+            self._since,
+            self._upkeep,
+            self._tells(node),
+            self._may_move,
+        )
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
         self._pipeline.stages.append((operator, inputs))

@@ -92,6 +92,11 @@ class LinkedRoster:
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.roster.columns(slots)
 
+    def alive(self, now: int) -> Slots:
+        """Slots of the rows that have not ended."""
+        slots = self.roster.live()
+        return slots[self.end[slots] > now]
+
     def to_tell(self, events: Events) -> Slots:
         """Slots whose end is to be told with negative tuples: all, or those that ended early."""
         ended = events.ended
