@@ -1,33 +1,57 @@
 """Rules: each turns a plan into an equal plan; the last only rejects.
 
-The order, and why each stands where it stands.
+Equal means: the same changes, with the same `__ts` and `__exp`, and the same pattern. Rules that choose between plans take the
+cheaper one by `plan.cost`. The order, and why each stands where it stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.plan.nodes import Node
+from penstock.plan.statistics import Statistics
+from penstock.rules.ask_once import ask_once
+from penstock.rules.drop_distinct import drop_distinct
 from penstock.rules.flatten_joins import flatten_joins
+from penstock.rules.intersect_keys import intersect_keys
+from penstock.rules.lift_projections import lift_projections
+from penstock.rules.merge_projections import merge_projections
+from penstock.rules.place_negation import place_negation
 from penstock.rules.push_filters import push_filters
 from penstock.rules.reject import reject
 
 Rule = Callable[[Node], Node]
 
-RULES: tuple[Rule, ...] = (
-    # Predicates first: what a filter says may make a cross product an equi-join.
-    push_filters,
-    # Then nested joins become one: a predicate moved into a join no longer stands between two.
-    flatten_joins,
-    # Conditions of the flattened join may concern one input only.
-    push_filters,
-    # Last: what no exact plan exists for.
-    reject,
-)
+
+def rules(statistics: Statistics) -> tuple[Rule, ...]:
+    """All rules in order."""
+    return (
+        # Predicates first: what a filter says may make a cross product an equi-join.
+        push_filters,
+        # Subqueries that only pick columns stand no longer between joins and what they could meet.
+        lift_projections,
+        # Then nested joins become one: neither a predicate nor a projection stands between two.
+        flatten_joins,
+        # Conditions of the flattened join may concern one input only.
+        push_filters,
+        # Joins are whole and have their predicates: now it can be told what a negation saves, and where.
+        partial(place_negation, statistics=statistics),
+        # A join that need not be made is better than a DISTINCT that need not be; so this goes first.
+        partial(intersect_keys, statistics=statistics),
+        drop_distinct,
+        # After negations have found their places, which the size of their right side decides.
+        partial(ask_once, statistics=statistics),
+        # What the rules before left above each other.
+        push_filters,
+        merge_projections,
+        # Last: what no exact plan exists for.
+        reject,
+    )
 
 
-def optimize(root: Node) -> Node:
-    """Apply every rule in order."""
-    for rule in RULES:
+def optimize(root: Node, statistics: Statistics | None = None) -> Node:
+    """Apply every rule in order; without statistics the usual guesses hold."""
+    for rule in rules(statistics or Statistics()):
         root = rule(root)
     return root

@@ -21,10 +21,11 @@ def flatten_joins(root: Node) -> Node:
     >>> print(outline(flatten_joins(bind(parse(text)[0], catalog).query.root)).splitlines()[2].strip())
     join of 3 on (a.x = b.x)
     """
-    return bottom_up(root, _flatten)
+    return bottom_up(root, flatten)
 
 
-def _flatten(node: Node) -> Node:
+def flatten(node: Node) -> Node:
+    """A join of joins as one; other nodes as they are."""
     if not isinstance(node, Join) or not any(isinstance(i, Join) for i in node.inputs):
         return node
     inputs: list[Node] = []

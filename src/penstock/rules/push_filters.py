@@ -1,18 +1,38 @@
 """Move predicates towards the rows they concern.
 
-Through projections (by substitution), unions and DISTINCT; into joins, and through them to the one input
-they mention. Never below a count window: which rows are the last n would change.
+Through projections (by substitution), unions and anti joins; into joins, and through them to the one input they mention.
+What an anti join asks of its right input alone is asked there. Through what works value by value (DISTINCT, INTERSECT,
+EXCEPT, ISTREAM, DSTREAM, and GROUP BY if only keys are mentioned): a value passes with all its copies or with none.
+
+Never below a count window: which rows are the last n would change. Nor below RSTREAM, which says all whenever anything
+changes, nor below the GROUP BY that a query ends in: with HAVING such a query sends '-', whatever HAVING says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from penstock.data.types import Type
 from penstock.plan.expressions import Call, Column, Expression, columns, conjuncts, rewrite, shifted
-from penstock.plan.nodes import Distinct, Filter, Join, Node, Project, Union
-from penstock.rules.walk import bottom_up
+from penstock.plan.nodes import (
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Node,
+    Project,
+    Scan,
+    StreamKind,
+    ToStream,
+    Union,
+    Windowed,
+)
+from penstock.plan.windows import Range, Unbounded
+from penstock.rules.walk import with_inputs
 
 
 def push_filters(root: Node) -> Node:
@@ -35,33 +55,88 @@ def push_filters(root: Node) -> Node:
         window [RANGE 5]
           stream b
     """
-    return bottom_up(root, _push)
+    return _push(root, top=True)
 
 
-def _push(node: Node) -> Node:
+def _push(node: Node, *, top: bool = False) -> Node:
+    """The plan below a node settled; `top`: nothing but projections and filters stand above it."""
+    passed = top and isinstance(node, Project | Filter)
+    node = with_inputs(node, tuple(_push(i, top=passed) for i in node.inputs))
     if isinstance(node, Filter):
-        return _settle(node.input, conjuncts(node.predicate))
+        return _settle(node.input, conjuncts(node.predicate), top=top)
     if isinstance(node, Join) and node.predicates:
-        parts = tuple(c for p in node.predicates for c in conjuncts(p))
-        return _into_join(Join(node.inputs), parts)
+        return _into_join(Join(node.inputs), _parts(node.predicates))
+    if isinstance(node, AntiJoin) and node.predicates:
+        return _into_anti_join(node)
     return node
 
 
-def _settle(node: Node, parts: Sequence[Expression]) -> Node:
+def _parts(predicates: Sequence[Expression]) -> tuple[Expression, ...]:
+    return tuple(c for p in predicates for c in conjuncts(p))
+
+
+def _settle(node: Node, parts: Sequence[Expression], *, top: bool = False) -> Node:
     """The node with the conjuncts applied as low as they can be."""
     if not parts:
         return node
-    if isinstance(node, Filter):
-        return _settle(node.input, (*conjuncts(node.predicate), *parts))
-    if isinstance(node, Project):
-        return Project(_settle(node.input, [_through(p, node) for p in parts]), node.outputs, node.alias)
-    if isinstance(node, Distinct):
-        return Distinct(_settle(node.input, parts))
-    if isinstance(node, Union):
-        return Union(tuple(_settle(i, parts) for i in node.inputs))
-    if isinstance(node, Join):
-        return _into_join(node, parts)
+    match node:
+        case Filter():
+            return _settle(node.input, (*conjuncts(node.predicate), *parts), top=top)
+        case Project():
+            below = _settle(node.input, [_through(p, node) for p in parts], top=top)
+            return Project(below, node.outputs, node.alias)
+        case Union() | Distinct():
+            return with_inputs(node, tuple(_settle(i, parts) for i in node.inputs))
+        case Join():
+            return _into_join(node, parts)
+        case AntiJoin():
+            return AntiJoin(_settle(node.left, parts), node.right, node.predicates)
+        case Windowed(window=Range() | Unbounded()) if not isinstance(node.input, Scan):
+            return Windowed(_settle(node.input, parts), node.window)
+        case Intersect() | Except() | ToStream(kind=StreamKind.ISTREAM | StreamKind.DSTREAM):
+            return _by_value(node, parts)
+        case Aggregate() if node.keys and not top:
+            return _into_groups(node, parts)
     return Filter(node, conjunction(parts))
+
+
+def _by_value(node: Intersect | Except | ToStream, parts: Sequence[Expression]) -> Node:
+    passing, kept = _divided(parts, _is_of_values)
+    made = with_inputs(node, tuple(_settle(i, passing) for i in node.inputs))
+    return Filter(made, conjunction(kept)) if kept else made
+
+
+def _is_of_values(part: Expression) -> bool:
+    """0.0 and -0.0 are one value, and a function may tell them apart: what reads floats stays above."""
+    return not any(c.type.is_float for c in columns(part))
+
+
+def _into_groups(node: Aggregate, parts: Sequence[Expression]) -> Node:
+    def is_of_keys(part: Expression) -> bool:
+        read = [c.index for c in columns(part)]
+        return bool(read) and max(read) < len(node.keys) and _is_of_values(part)
+
+    passing, kept = _divided(parts, is_of_keys)
+    asked = [rewrite(p, lambda c: node.keys[c.index].expression) for p in passing]
+    made = Aggregate(_settle(node.input, asked), node.keys, node.aggregations)
+    return Filter(made, conjunction(kept)) if kept else made
+
+
+def _into_anti_join(node: AntiJoin) -> Node:
+    width = len(node.left.schema)
+
+    def is_of_right(part: Expression) -> bool:
+        read = [c.index for c in columns(part)]
+        return bool(read) and min(read) >= width
+
+    right, kept = _divided(_parts(node.predicates), is_of_right)
+    return AntiJoin(node.left, _settle(node.right, [shifted(p, -width) for p in right]), tuple(kept))
+
+
+def _divided(
+    parts: Sequence[Expression], passes: Callable[[Expression], bool]
+) -> tuple[list[Expression], list[Expression]]:
+    return [p for p in parts if passes(p)], [p for p in parts if not passes(p)]
 
 
 def _through(predicate: Expression, project: Project) -> Expression:
