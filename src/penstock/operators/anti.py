@@ -59,8 +59,10 @@ class AntiJoinOperation:
         self._texts = [str(e.whole) for e in equalities]
         self._text = " AND ".join(map(str, predicates))
         self._share = Share()
-        self._passed_by = False
-        """Some left rows were not stored: nothing can match them."""
+        self._passed_by = site.arena.array(f"{site.name}.passed", np.bool_, 2, False)
+        """Some rows of a side were not stored: nothing can match them."""
+        self._told_of = [True, edges[1].matches]
+        """Left rows are shown all the same, and right rows may be told to end."""
         self._widths = [len(s) for s in schemas]
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 
@@ -68,6 +70,7 @@ class AntiJoinOperation:
         left, right = self._sides
         l_batch, (l_key,), apart = self._clean_left(inputs[0])
         r_batch, (r_key,) = self._keys[1].clean(inputs[1])
+        self._passed_by[1] |= len(r_batch) < len(inputs[1])
         l_new, l_gone, _ = self._enter(0, l_batch, l_key, now)
         r_new, _, r_ended = self._enter(1, r_batch, r_key, now)
         self._matches.fit(left.roster.capacity)
@@ -93,12 +96,8 @@ class AntiJoinOperation:
         ]
 
     def shares(self) -> dict[str, float]:
-        found = (
-            {}
-            if self._share.value is None
-            else dict.fromkeys(self._texts, self._share.value ** (1 / max(len(self._texts), 1)))
-        )
-        return found
+        share = self._share.value
+        return {} if share is None else dict.fromkeys(self._texts, share ** (1 / max(len(self._texts), 1)))
 
     def matched(self) -> dict[str, float]:
         """The share of left rows that have a match."""
@@ -106,7 +105,7 @@ class AntiJoinOperation:
         return {self._text: float((self._matches["count"][slots] > 0).mean())} if len(slots) else {}
 
     def alive(self, which: int, now: int) -> Batch | None:
-        if which == 0 and self._passed_by:
+        if self._passed_by[which] and self._told_of[which]:
             return None
         side = self._sides[which]
         slots = side.alive(now)
@@ -120,7 +119,7 @@ class AntiJoinOperation:
         cleaned, keys = self._keys[0].clean(batch)
         if len(cleaned) == len(batch):
             return cleaned, keys, empty(self._width)
-        self._passed_by = True
+        self._passed_by[0] = True
         apart = batch.take(np.flatnonzero(~self._keys[0].can_match(batch)))
         apart = Batch(apart.ts, apart.exp, apart.columns, signs(apart))
         return cleaned, keys, apart

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
@@ -42,6 +42,8 @@ class Input:
     """A table read as of the result's ts: never starts a walk, never ends a result."""
     keys: KeyMaker
     stem: LinkedRoster = field(init=False)
+    passed_by: Mask = field(init=False)
+    """Some rows were not stored: nothing can match them."""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,7 @@ class MultiwayJoin:
                 site.arena, name, types, one.keys.count, Edge(Pattern.STRICT) if lookup else edges[i],
                 site.upkeep, tells=site.tells, lazy=not site.tells,
             )  # fmt: skip
+            one.passed_by = site.arena.array(f"{name}.passed", np.bool_, 1, False)
             self._inputs.append(one)
         self._shares: dict[Expression, Share] = {e.whole: Share() for e in self._equalities}
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
@@ -162,7 +165,9 @@ class MultiwayJoin:
 
     def _enter(self, one: Input, batch: Batch, now: int) -> tuple[Array, Array]:
         """Put a batch into its SteM; returns slots that started and slots that ended early."""
+        before = len(batch)
         batch, keys = one.keys.clean(batch)
+        one.passed_by[0] |= len(batch) < before
         stored = tuple(batch.columns[k] for k in one.stored) + one.keys.held(batch)
         if batch.sign is not None:
             plus = np.flatnonzero(batch.sign > 0)
@@ -180,8 +185,10 @@ class MultiwayJoin:
     def shares(self) -> dict[str, float]:
         return {str(p): share.value for p, share in self._shares.items() if share.value is not None}
 
-    def alive(self, which: int, now: int) -> Batch:
+    def alive(self, which: int, now: int) -> Batch | None:
         one = self._inputs[which]
+        if one.passed_by[0] and one.stem.roster.matches:
+            return None
         slots = one.stem.alive(now)
         columns: list[Column] = [ABSENT] * len(one.schema)
         for k, column in zip(one.stored, one.stem.columns(slots), strict=False):

@@ -7,7 +7,7 @@ update patterns of their inputs, and by the execution that was asked for (`plan.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.data.batch import Batch
@@ -80,6 +80,10 @@ class Pipeline:
     """Every end of the answer's rows comes as a '-'."""
     operators: dict[int, list[Operator]] = field(default_factory=dict)
     """By the identity of the plan's node that they run."""
+    places: dict[int, int] = field(default_factory=dict)
+    """By the same: which stage (or source) gives the node's changes."""
+    names: dict[int, list[str]] = field(default_factory=dict)
+    """By the same: how the names of its arrays begin."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -91,6 +95,15 @@ class Pipeline:
             batches = [made[i] if i >= 0 else leaves[-1 - i] for i in inputs]
             made.append(self._stepped(operator, batches, now))
         return made[-1]
+
+    def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
+        """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
+        known already."""
+        own = {id(one) for node in nodes for one in self.operators[node]}
+        made = dict(rows)
+        for at, (operator, inputs) in enumerate(self.stages):
+            if id(operator) in own:
+                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
 
     def _stepped(self, operator: Operator, batches: Sequence[Batch], now: int) -> Batch:
         try:
@@ -152,10 +165,15 @@ def build(
     since: int,
     upkeep: Upkeep,
     arena: Arena | None = None,
+    *,
+    may_move: bool = False,
 ) -> Pipeline:
-    """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was."""
+    """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was.
+
+    `may_move`: another plan may take its place.
+    """
     pipeline = Pipeline(Arena() if arena is None else arena)
-    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move)
     builder.build(root.node, all_of(root.node))
     return pipeline
 
@@ -169,13 +187,14 @@ class _Builder:
         since: int,
         root: Root,
         upkeep: Upkeep,
+        may_move: bool,
     ) -> None:
         self._pipeline = pipeline
         self._evaluator = evaluator
         self._strings = strings
         self._since = since
         self._upkeep = upkeep
-        self._may_move = False
+        self._may_move = may_move
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
@@ -186,6 +205,7 @@ class _Builder:
         stages = self._pipeline.stages
         known = {id(one) for made in self._pipeline.operators.values() for one in made}
         self._pipeline.operators[id(node)] = [one for one, _ in stages if id(one) not in known]
+        self._pipeline.places[id(node)] = stage
         return stage
 
     def _below(self, node: Node, needed: Needed) -> list[int]:
@@ -204,6 +224,7 @@ class _Builder:
 
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
+        self._pipeline.names.setdefault(id(node), []).append(name)
         return Site(
             self._pipeline.arena,
             name,

@@ -33,7 +33,7 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.border import read_rows
-from penstock.runtime.embedded import Engine, Standing, one_clock
+from penstock.runtime.embedded import Engine, Replan, Standing, one_clock
 from penstock.runtime.source import Source
 from penstock.state import words
 from penstock.state.arrow import from_arrow, to_arrow
@@ -246,8 +246,8 @@ class Cells:
 
     # ------------------------------------------------------------------ queries
 
-    def register(self, name: str, root: Root, *, keep: bool) -> Spread:
-        """Start a query in the cells of its placement: it sees rows with ts > clock."""
+    def register(self, name: str, root: Root, *, keep: bool, replan: Replan | None = None) -> Spread:
+        """Start a query in the cells of its placement: it sees rows with ts > clock. A plan stays as it was placed."""
         self.check_idle()
         made = self._placing(root, len(self.lower.engines), name, netted=self._nets)
         parts: list[Part] = []

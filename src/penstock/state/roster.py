@@ -273,8 +273,12 @@ class Roster:
         return how if self._ends is None else f"{self._ends.structure}{how and ', '}{how}"
 
     def live(self) -> Slots:
-        """Slots of all rows that have not been freed."""
-        return self._pool.live()
+        """Slots of all rows that have not been freed; in the order in which they end, if that is known."""
+        if not self._fifo:
+            return self._pool.live()
+        front, live = self._registers.tolist()
+        slots: Slots = self._queue[(front + np.arange(live)) & (len(self._queue) - 1)]
+        return slots
 
     def columns(self, slots: Slots) -> tuple[Column, ...]:
         """Payload at these slots."""

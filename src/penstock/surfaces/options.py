@@ -18,7 +18,8 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`."""
+    """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
+    `replan`: another plan may take a query's place when the data change."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -29,6 +30,7 @@ class Options:
     eager: int | None = None
     lazy: float = 0.05
     partitions: int | None = None
+    replan: bool = True
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -42,6 +44,8 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
+        if not isinstance(self.replan, bool):
+            raise StateError(f"option replan={self.replan!r} is neither True nor False")
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
 

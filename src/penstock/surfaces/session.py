@@ -34,8 +34,9 @@ from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
-from penstock.plan.roots import top
-from penstock.rules import optimize
+from penstock.plan.roots import Root, top
+from penstock.plan.statistics import Statistics
+from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Standing, one_clock
 from penstock.surfaces.arguments import (
@@ -388,7 +389,14 @@ class Session:
         name = checked_name(name, "a query")
         _new_name(name, self._queries)
         root = top(optimize(bound.root))
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"))
+        replan = None
+        if self.options.replan and has_choice(root.node):
+
+            def replan(known: Statistics) -> list[Root]:
+                # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
+                return [top(optimize(bound.root, known, once=once)) for once in (True, False)]
+
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made
