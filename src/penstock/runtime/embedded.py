@@ -29,7 +29,7 @@ from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build
-from penstock.runtime.measure import Measured
+from penstock.runtime.measure import Measured, counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
 from penstock.runtime.source import Source
@@ -276,14 +276,23 @@ class Engine:
         assert standing.replan is not None
         if standing.failed is not None:
             return
-        sizes = {name: len(table.content[0]) for name, table in self.tables.items() if table.content}
-        known = measured.statistics(standing.pipeline, sizes, self._now)
+        known = measured.statistics(standing.pipeline, self._table_sizes, self._now)
         measured.begin()
         standing.patience = min(2 * standing.patience, LAST_LOOK)
         limit = SAVES * estimate(standing.root.node, known).total
         for root in sorted(standing.replan(known), key=lambda one: estimate(one.node, known).total):
             if estimate(root.node, known).total >= limit or self._migrate(standing, root):
                 return
+
+    @property
+    def _table_sizes(self) -> dict[str, int]:
+        return {name: len(table.content[0]) for name, table in self.tables.items() if table.content}
+
+    def statistics(self, standing: Standing) -> Statistics:
+        """What has been counted of a query's streams and predicates."""
+        rates = {name: source.rate(self._now) for name, source in self.sources.items()}
+        known = {name: rate for name, rate in rates.items() if rate is not None}
+        return counted(standing.pipeline, known, self._table_sizes)
 
     def _migrate(self, standing: Standing, root: Root) -> bool:
         """Go on with another plan, if its state can be made."""

@@ -81,27 +81,28 @@ class Measured:
     def statistics(self, pipeline: Pipeline, tables: Mapping[str, int], now: int) -> Statistics:
         """What is known by `now`, from the streams and from the operators that run."""
         span = max(now + 1 - self._since, 1)
-        operators = [one for one, _ in pipeline.stages]
-        return Statistics(
-            rates={name: max(rows, 0.5) / span for name, rows in self._rows.items()},
-            distincts={
-                (name, self._columns[name, column].name.lower()): max(values.number, 1.0)
-                for (name, column), values in self._values.items()
-            },
-            selectivities={
-                text: share
-                for one in operators
-                if isinstance(one, Measures)
-                for text, share in one.shares().items()
-            },
-            matches={
-                text: share
-                for one in operators
-                if isinstance(one, AntiJoinOperation)
-                for text, share in one.matched().items()
-            },
-            sizes={name: float(size) for name, size in tables.items()},
-        )
+        rates = {name: max(rows, 0.5) / span for name, rows in self._rows.items()}
+        distincts = {
+            (name, self._columns[name, column].name.lower()): max(values.number, 1.0)
+            for (name, column), values in self._values.items()
+        }
+        return counted(pipeline, rates, tables, distincts)
+
+
+def counted(
+    pipeline: Pipeline,
+    rates: Mapping[str, float],
+    tables: Mapping[str, int],
+    distincts: Mapping[tuple[str, str], float] | None = None,
+) -> Statistics:
+    """What a pipeline's operators have counted, with what is known of the streams."""
+    operators = [one for one, _ in pipeline.stages]
+    shares = {k: v for one in operators if isinstance(one, Measures) for k, v in one.shares().items()}
+    matches = {
+        k: v for one in operators if isinstance(one, AntiJoinOperation) for k, v in one.matched().items()
+    }
+    sizes = {name: float(size) for name, size in tables.items()}
+    return Statistics(rates, distincts or {}, shares, matches, sizes)
 
 
 def _scans(node: Node, needed: Needed) -> Iterator[tuple[Scan, Needed]]:

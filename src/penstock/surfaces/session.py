@@ -31,6 +31,7 @@ from penstock.language import (
     parse,
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
@@ -123,14 +124,19 @@ class Query:
 
     def explain(self) -> str:
         """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
-        self._session.engine.settle()
-        standing = self._standing
+        engine, standing = self._session.engine, self._standing
+        engine.settle()
+        expected = by_node(standing.root.node, engine.statistics(standing))
 
         def notes(node: Node) -> list[str]:
             held = standing.pipeline.holdings(node)
+            said = [f"{what}: {rows:,}, {how}" for what, how, rows in held]
+            if held:
+                rows = sum(one.rows for one in held)
+                said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
             if node is standing.root.node:
-                held = [*standing.answer.holdings(), *held]
-            return [f"{what}: {rows:,}, {how}" for what, how, rows in held]
+                said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
+            return said
 
         return explain(standing.root.node, notes)
 
