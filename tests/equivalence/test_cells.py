@@ -14,6 +14,7 @@ from penstock.flow.stages import Stages, stages, two_stages
 from penstock.plan.catalog import Catalog
 from penstock.plan.roots import Root
 from penstock.runtime.cells import Cells
+from penstock.surfaces.options import Options
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
@@ -46,10 +47,12 @@ class Maker:
     cells: int
     nets: bool = True
     placing: Callable[..., Stages] = stages
+    options: dict[str, Any] = field(default_factory=dict)
     made: list[Cells] = field(default_factory=list)
 
     def __call__(self, catalog: Catalog) -> Cells:
-        self.made.append(Cells(catalog, self.cells, nets=self.nets, placing=self.placing))
+        upkeep = Options(**self.options).upkeep
+        self.made.append(Cells(catalog, self.cells, nets=self.nets, placing=self.placing, upkeep=upkeep))
         return self.made[-1]
 
     def placements(self) -> list[Stages]:
@@ -91,9 +94,14 @@ def cut_anywhere(root: Root, cells: int, name: str, **how: Any) -> Stages:
 
 @pytest.mark.parametrize("first", range(90_000, 90_000 + CASES, BLOCK))
 def test_a_plan_may_be_cut_anywhere(first: int) -> None:
-    makers = [Maker(3, placing=cut_anywhere), Maker(4, nets=False, placing=cut_anywhere)]
+    makers = [
+        Maker(3, placing=cut_anywhere),
+        Maker(4, nets=False, placing=cut_anywhere),
+        Maker(3, placing=cut_anywhere, options={"expiry": "negative"}),
+        Maker(2, nets=False, placing=cut_anywhere, options={"expiry": "direct", "eager": 2}),
+    ]
     for seed in range(first, first + BLOCK):
-        hold(seed, [makers[seed % 2]])
+        hold(seed, [makers[seed % 4]])
     placed = [p for maker in makers for p in maker.placements()]
     share = sum(bool(p.lower) for p in placed) / len(placed)
     print(f"{share:.0%} of {len(placed)} placements have two stages")

@@ -27,6 +27,7 @@ from tests.oracle.streams import Update, cut
 from tests.oracle.trace import Cut, Heard, Trace, feed, listen, sample_steps
 
 from .compare import difference
+from .executions import drawn
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 2
 BLOCK = 20
@@ -57,7 +58,7 @@ class Restarts:
 
 
 def declared(case: Case) -> Session:
-    session = penstock.connect()
+    session = penstock.connect(**drawn(case.seed))
     session.execute(case.schema.ddl())
     for table in case.schema.tables:
         data = case.schema.arrow(table.columns, list(table.rows))

@@ -16,7 +16,7 @@ from .test_cuts import hold
 SETTINGS = {
     "join": ("auto", "eddy", "tree", "mjoin"),
     "demand": ("jit", "doe", "off"),
-    "expiry": ("upa", "direct", "negative"),
+    "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
 }
 CASES = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 100, 1)

@@ -67,12 +67,12 @@ def set_step(
     mode, times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down,
     r_gid, r_exp, r_last, r_up, r_down,
-    state, stamp, touched, out,
+    state, stamp, touched, told, out,
 ):  # fmt: skip
     """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists.
 
     When the last copy with the announced exp is taken back, the shown row is taken back with it: so
-    every announced end coincides with the end of a copy.
+    every announced end coincides with the end of a copy. `told`: ends as announced are sent too, here and below.
     """
     n = 0
     m = 0
@@ -85,7 +85,7 @@ def set_step(
                 hang(s, g, l_exp, l_last, l_up, l_down)
             else:
                 shown = state[g, sets.SHOWN]
-                if l_exp[s] == shown and shown > t and is_only(s, l_exp, l_up, l_down):
+                if l_exp[s] == shown and (shown > t or told) and is_only(s, l_exp, l_up, l_down):
                     n = take_back(g, t, state, out, n)
                 unhang(s, g, l_last, l_up, l_down)
             state[g, sets.LEFT] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
@@ -95,7 +95,12 @@ def set_step(
                 hang(s, g, r_exp, r_last, r_up, r_down)
             else:
                 shown = state[g, sets.SHOWN]
-                if mode == INTERSECT and r_exp[s] == shown and shown > t and is_only(s, r_exp, r_up, r_down):
+                if (
+                    mode == INTERSECT
+                    and r_exp[s] == shown
+                    and (shown > t or told)
+                    and is_only(s, r_exp, r_up, r_down)
+                ):
                     n = take_back(g, t, state, out, n)
                 unhang(s, g, r_last, r_up, r_down)
             state[g, sets.RIGHT] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
@@ -115,7 +120,7 @@ def set_step(
 def except_all(
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, r_gid,
-    lefts, rights, lowest, shown, on, plus, stamp, touched,
+    lefts, rights, lowest, shown, on, plus, stamp, touched, told,
     out,
 ):  # fmt: skip
     """The max(v1 - v2, 0) copies with the greatest exp are shown: the top of each value's list.
@@ -147,7 +152,7 @@ def except_all(
                     n += 1
             else:
                 if on[s]:
-                    if l_exp[s] > t:
+                    if l_exp[s] > t or told:
                         out[n, 0] = t
                         out[n, 1] = l_exp[s]
                         out[n, 2] = g
@@ -211,7 +216,7 @@ def down_is_on(s, down, on):
 
 
 @kernel
-def pair_up(sign, s, g, t, exp, last, up, down, mate, o_exp, o_last, o_up, o_down, o_mate, out, n):
+def pair_up(sign, s, g, t, exp, last, up, down, mate, o_exp, o_last, o_up, o_down, o_mate, told, out, n):
     """A copy of one side comes (without a mate yet) or goes (and leaves its mate alone); returns outputs."""
     if sign > 0:
         mate[s] = -1
@@ -224,7 +229,7 @@ def pair_up(sign, s, g, t, exp, last, up, down, mate, o_exp, o_last, o_up, o_dow
     o_mate[o] = -1
     hang(o, g, o_exp, o_last, o_up, o_down)
     end = min(exp[s], o_exp[o])
-    if end > t:
+    if end > t or told:
         out[n, 0] = t
         out[n, 1] = end
         out[n, 2] = g
@@ -238,7 +243,7 @@ def intersect_all(
     times, slots, sides, signs,
     l_gid, l_exp, l_last, l_up, l_down, l_mate,
     r_gid, r_exp, r_last, r_up, r_down, r_mate,
-    stamp, touched, out,
+    stamp, touched, told, out,
 ):  # fmt: skip
     """min(v1, v2) pairs: copies without a mate hang in the lists; at the end of an instant the greatest
     exps of both sides are paired. A pair lives until the first of the two ends; the other is paired anew.
@@ -265,6 +270,7 @@ def intersect_all(
                 r_up,
                 r_down,
                 r_mate,
+                told,
                 out,
                 n,
             )
@@ -285,6 +291,7 @@ def intersect_all(
                 l_up,
                 l_down,
                 l_mate,
+                told,
                 out,
                 n,
             )

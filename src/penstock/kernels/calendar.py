@@ -1,14 +1,14 @@
 """A calendar queue: slots scheduled by time in buckets of 2**shift units (Golab & Özsu 2005, Figure 7).
 
 Insert, cancel and drain cost O(1) a slot. `back` of the first slot of bucket b holds -(b + 2).
-registers: 0 = shift, 1 = drained up to (inclusive), 2 = number scheduled.
+registers: 0 = shift, 1 = drained up to (inclusive), 2 = number scheduled, 3 = slots looked at, 4 = when to look again.
 """
 
 from __future__ import annotations
 
 from penstock.kernels.jit import kernel
 
-SHIFT, DRAINED, COUNT = 0, 1, 2
+SHIFT, DRAINED, COUNT, VISITS, LOOK = 0, 1, 2, 3, 4
 
 
 @kernel
@@ -52,9 +52,16 @@ def put_many(slots, times, forever, head, forth, back, when, registers):
 
 
 @kernel
-def drain(now, out, head, forth, back, when, registers):
-    """Unschedule everything due by `now` into `out` (unordered); returns how many."""
-    n = 0
+def cancel_many(slots, head, forth, back, registers):
+    """Unschedule those that are scheduled."""
+    for s in slots:
+        if back[s] != -1:
+            cancel(s, head, forth, back, registers)
+
+
+@kernel
+def drain(now, out, n, head, forth, back, when, registers):
+    """Unschedule everything due by `now` into `out` from n on (unordered); returns where it ends."""
     if registers[2] == 0:
         registers[1] = max(registers[1], now)
         return n
@@ -69,12 +76,28 @@ def drain(now, out, head, forth, back, when, registers):
         slot = head[k & (size - 1)]
         while slot >= 0:
             after = forth[slot]
+            registers[3] += 1
             if when[slot] <= now:
                 cancel(slot, head, forth, back, registers)
                 out[n] = slot
                 n += 1
             slot = after
     registers[1] = max(registers[1], now)
+    return n
+
+
+@kernel
+def tick(starts, slots, times, forever, eager, out, n, head, forth, back, when, registers):
+    """Schedule slots as their time comes (none: time only passes) and drain every `eager` units; returns where `out` ends."""
+    for i in range(starts.shape[0]):
+        if slots.shape[0]:
+            if times[i] < forever:
+                put(slots[i], times[i], head, forth, back, when, registers)
+            else:
+                back[slots[i]] = -1
+        if starts[i] >= registers[4]:
+            n = drain(starts[i], out, n, head, forth, back, when, registers)
+            registers[4] = starts[i] + eager
     return n
 
 

@@ -98,8 +98,9 @@ def probe(keys, times, begin, key, head, chain, ts, end, tie, out_row, out_slot)
 
 
 @kernel
-def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_row, out_slot):
-    """Partners of results that end early at `ends[i]`: alive until then, not themselves ending before.
+def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, told, out_row, out_slot):
+    """Partners of results that end early (`told`: or as announced) at `ends[i]`: alive until then, not themselves ending
+    before.
 
     `fresh[s]` marks rows of the running step (their results were never shown, or carry their own end).
     Of two that end at the same instant the smaller alias speaks (`tie`: the partner's is greater).
@@ -113,7 +114,12 @@ def probe_back(keys, ends, begin, key, head, chain, exp, end, fresh, tie, out_ro
         mark = n
         s = head[mix(k) & mask]
         while s >= 0:
-            if key[s] == k and not fresh[s] and exp[s] > t and (end[s] > t or (tie and end[s] == t)):
+            if (
+                key[s] == k
+                and not fresh[s]
+                and (told or exp[s] > t)
+                and (end[s] > t or (tie and end[s] == t))
+            ):
                 if n == room:
                     return i, mark
                 out_row[n] = i

@@ -21,11 +21,11 @@ from penstock.data.types import Type
 from penstock.kernels import groups as kernels
 from penstock.kernels.sets import NEVER
 from penstock.operators.accumulators import Accumulators, Both, Step
-from penstock.operators.contract import Site, empty, in_order
+from penstock.operators.contract import Holding, Site, empty, in_order
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Aggregation
 from penstock.plan.functions import cast
 from penstock.plan.nodes import Aggregate
-from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.frame import Frame
@@ -37,12 +37,11 @@ from penstock.state.strings import Strings
 class Grouping:
     """`retracts`: send '-' for a replaced row."""
 
-    def __init__(
-        self, site: Site, node: Aggregate, pattern: Pattern, retracts: bool, strings: Strings
-    ) -> None:
+    def __init__(self, site: Site, node: Aggregate, edge: Edge, retracts: bool, strings: Strings) -> None:
         self._since = site.since
         self._retracts = retracts
         evaluator, arena, name = site.evaluator, site.arena, site.name
+        self._arena = arena
         self._key_types = [k.expression.type for k in node.keys]
         self._keys = [evaluator.compile(k.expression) for k in node.keys]
         aggregations = [_in_doubles(a) if a.function == "stddev" else a for a in node.aggregations]
@@ -57,9 +56,11 @@ class Grouping:
         self._groups_known = Registry(arena, f"{name}.key", words.width(self._key_types))
         self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
         # Negative tuples are matched by everything that tells members apart here: keys and arguments.
-        kept = [a.type for a in distinct] + (self._key_types if pattern is Pattern.STRICT else [])
-        self._roster = Roster(arena, f"{name}.members", kept, pattern)
-        self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
+        kept = [a.type for a in distinct] + (self._key_types if edge.matches else [])
+        self._roster = Roster(arena, f"{name}.members", kept, edge, site.upkeep)
+        self._tells = site.tells
+        self._width_kept = len(kept)
+        self._fifo = self._roster.in_order
         links = ("later",) if self._fifo else ("child", "sibling", "before")
         link = (np.int32, -1)
         self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(links, link))
@@ -81,6 +82,7 @@ class Grouping:
             # Something happens in the very first instant: the empty row was never true.
             first = None
             self._groups["group"][:, kernels.SHOWN] = NEVER
+        self._arena.visits += len(events.times)
         rows = self._rows(events)
         step = Step(
             events.slots, events.signs, events.started, self._members["gid"], rows.event, rows.size, rows.was_size,
@@ -91,6 +93,13 @@ class Grouping:
             out = _merge_changes(first, out)
         self._forget(rows)
         return out
+
+    def holdings(self) -> list[Holding]:
+        order = "lists" if self._fifo else "heaps"
+        return [
+            Holding("members", f"{order} by group over a {self._roster.structure}", len(self._roster)),
+            Holding("groups", "array", len(self._groups_known)),
+        ]
 
     def _begin(self, now: int) -> Batch:
         """The one row of a global aggregate, true before anything arrives."""
@@ -109,8 +118,7 @@ class Grouping:
         if n:
             keys = tuple(k(batch.columns, n) for k in self._keys)
             arguments = tuple(_zeroed(a(batch.columns, n)) for a in self._arguments)
-            strict = self._roster.pattern is Pattern.STRICT
-            entered = batch.with_columns(arguments + (keys if strict else ()))
+            entered = batch.with_columns((arguments + keys)[: self._width_kept])
             events = self._roster.step(entered, now)
             self._members.fit(self._roster.capacity)
             if batch.sign is not None:
@@ -152,7 +160,7 @@ class Grouping:
 
     def _changes(self, rows: Rows, values: Sequence[Both]) -> Batch:
         """Output rows as changes: rows that say nothing new are not sent."""
-        ended = rows.was > rows.time
+        ended = rows.was > (NEVER if self._tells else rows.time)
         again = np.flatnonzero(ended & (rows.was == rows.exp) & self._present(rows.size))
         for value in values:
             if not len(again):

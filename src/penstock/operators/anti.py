@@ -17,11 +17,11 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
-from penstock.operators.contract import ABSENT, Site, empty, in_order, signs, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, signs, together
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
-from penstock.plan.pattern import Pattern
 from penstock.state.arena import Slab
-from penstock.state.linked import LinkedRoster, started_and_retracted
+from penstock.state.linked import LinkedRoster
 
 
 class AntiJoinOperation:
@@ -30,7 +30,7 @@ class AntiJoinOperation:
         site: Site,
         schemas: tuple[Schema, Schema],
         predicates: Sequence[Expression],
-        patterns: Sequence[Pattern],
+        edges: Sequence[Edge],
         needed: frozenset[int],
     ) -> None:
         equalities, residuals = take_apart(predicates, schemas)
@@ -52,13 +52,25 @@ class AntiJoinOperation:
             self._keys[i].index([e.side(i) for e in equalities])
             types = [schema[k].type for k in stored] + self._keys[i].strings
             name = f"{site.name}.{'left' if i == 0 else 'right'}"
-            self._sides.append(LinkedRoster(site.arena, name, types, 1, patterns[i]))
+            # Who has no matches any more is shown again at once: both sides' ends are waited for.
+            self._sides.append(
+                LinkedRoster(site.arena, name, types, 1, edges[i], site.upkeep, tells=site.tells, lazy=False)
+            )
+        self._texts = [str(e.whole) for e in equalities]
+        self._text = " AND ".join(map(str, predicates))
+        self._share = Share()
+        self._passed_by = site.arena.array(f"{site.name}.passed", np.bool_, 2, False)
+        """Some rows of a side were not stored: nothing can match them."""
+        self._told_of = [True, edges[1].matches]
+        """Left rows are shown all the same, and right rows may be told to end."""
+        self._widths = [len(s) for s in schemas]
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         left, right = self._sides
         l_batch, (l_key,), apart = self._clean_left(inputs[0])
         r_batch, (r_key,) = self._keys[1].clean(inputs[1])
+        self._passed_by[1] |= len(r_batch) < len(inputs[1])
         l_new, l_gone, _ = self._enter(0, l_batch, l_key, now)
         r_new, _, r_ended = self._enter(1, r_batch, r_key, now)
         self._matches.fit(left.roster.capacity)
@@ -77,24 +89,49 @@ class AntiJoinOperation:
         right.finish()
         return together([out, apart]) if len(apart) else out
 
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(what, f"hash chains over a {side.roster.structure}", len(side))
+            for what, side in zip(("left", "right"), self._sides, strict=True)
+        ]
+
+    def shares(self) -> dict[str, float]:
+        share = self._share.value
+        return {} if share is None else dict.fromkeys(self._texts, share ** (1 / max(len(self._texts), 1)))
+
+    def matched(self) -> dict[str, float]:
+        """The share of left rows that have a match."""
+        slots = self._sides[0].roster.live()
+        return {self._text: float((self._matches["count"][slots] > 0).mean())} if len(slots) else {}
+
+    def alive(self, which: int, now: int) -> Batch | None:
+        if self._passed_by[which] and self._told_of[which]:
+            return None
+        side = self._sides[which]
+        slots = side.alive(now)
+        columns: list[Column] = [ABSENT] * self._widths[which]
+        for k, column in zip(self._stored[which], side.columns(slots), strict=False):
+            columns[k] = column
+        return Batch(np.full(len(slots), now), side.exp[slots], tuple(columns))
+
     def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
         """Left rows with a NULL key match nothing: they pass as they are."""
         cleaned, keys = self._keys[0].clean(batch)
         if len(cleaned) == len(batch):
             return cleaned, keys, empty(self._width)
+        self._passed_by[0] = True
         apart = batch.take(np.flatnonzero(~self._keys[0].can_match(batch)))
         apart = Batch(apart.ts, apart.exp, apart.columns, signs(apart))
         return cleaned, keys, apart
 
     def _enter(self, side: int, batch: Batch, key: Ints, now: int) -> tuple[Array, Array, Array]:
-        """Slots that started, that were taken back, and all that ended."""
+        """Slots that started, whose end is to be told, and all that ended."""
         roster = self._sides[side]
         if batch.sign is not None:
             key = key[batch.sign > 0]
         stored = tuple(batch.columns[k] for k in self._stored[side]) + self._keys[side].held(batch)
         events = roster.step(batch.with_columns(stored), [key], now)
-        started, retracted = started_and_retracted(events, roster.exp, roster.end)
-        return started, retracted, events.ended
+        return events.started, roster.to_tell(events), events.ended
 
     def _met(
         self, own: LinkedRoster, rows: Array, times: Ints, other: LinkedRoster, *, tie: bool, delta: int
@@ -128,6 +165,7 @@ class AntiJoinOperation:
             out_slots.append(slot[:made])
             if done == before:
                 room *= 2
+        self._share.count(n * len(other), sum(map(len, out_rows)))
         return np.concatenate(out_rows), np.concatenate(out_slots)
 
     def _pass(self, l_slots: Array, r_slots: Array, times: Ints) -> tuple[Array, Ints]:

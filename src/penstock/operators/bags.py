@@ -20,7 +20,8 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.kernels import sets
-from penstock.operators.contract import Site, empty, in_order, signs
+from penstock.operators.contract import Holding, Site, empty, in_order, signs
+from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Slab
@@ -44,8 +45,9 @@ class SidedEvents(NamedTuple):
 class Side:
     """The copies of one input: a roster of bare lifetimes whose payload is the value's number."""
 
-    def __init__(self, site: Site, name: str, pattern: Pattern) -> None:
-        self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], pattern)
+    def __init__(self, site: Site, name: str, edge: Edge) -> None:
+        self.told = edge.told
+        self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], edge, site.upkeep)
         self.links = Slab(
             site.arena, f"{site.name}.{name}.links",
             up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
@@ -65,16 +67,19 @@ class BagOperation:
     """One of kernels.DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL."""
 
     def __init__(
-        self, site: Site, schema: Schema, mode: int, patterns: Sequence[Pattern], *, retracts: bool
+        self, site: Site, schema: Schema, mode: int, edges: Sequence[Edge], *, retracts: bool
     ) -> None:
         self._mode = mode
         self._retracts = retracts
+        self._tells = site.tells
         self._types = [f.type for f in schema]
         arena, name = site.arena, site.name
+        self._arena = arena
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
-        sides = [*patterns, Pattern.MONOTONIC][:2]
-        self._sides = [Side(site, side, p) for side, p in zip(("left", "right"), sides, strict=True)]
+        self._two = len(edges) > 1
+        sides = [*edges, Edge(Pattern.MONOTONIC)][:2]
+        self._sides = [Side(site, side, e) for side, e in zip(("left", "right"), sides, strict=True)]
         self._state = Slab(
             arena, name,
             l_last=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
@@ -89,9 +94,18 @@ class BagOperation:
         events = _merged(left, right)
         if not len(events.times):
             return empty(len(self._types))
+        self._arena.visits += len(events.times)
         out = self._run(events)
         self._forget(left, right)
         return out
+
+    def holdings(self) -> list[Holding]:
+        copies = [
+            Holding(f"copies {what}", f"lists by value over a {side.roster.structure}", len(side.roster))
+            for what, side in zip(("left", "right"), self._sides, strict=True)
+        ]
+        values = Holding("values", "of each what is shown", len(self._values))
+        return [*(copies if self._two else copies[:1]), values]
 
     def _enter(self, side: Side, batch: Batch, now: int) -> Events:
         n = len(batch)
@@ -116,7 +130,7 @@ class BagOperation:
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],
-                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, out,
+                state["count"], left.links["on"], left.links["plus"], state["stamp"], touched, self._tells, out,
             )  # fmt: skip
         elif self._mode == kernels.INTERSECT_ALL:
             made = kernels.intersect_all(
@@ -127,11 +141,20 @@ class BagOperation:
                 right.links["mate"],
                 state["stamp"],
                 touched,
+                self._tells,
                 out,
             )
         else:
             made = kernels.set_step(
-                self._mode, *events, *lefts, *rights, state["value"], state["stamp"], touched, out
+                self._mode,
+                *events,
+                *lefts,
+                *rights,
+                state["value"],
+                state["stamp"],
+                touched,
+                self._tells,
+                out,
             )
         out = out[:made]
         out = out[out[:, 3] != 0]
@@ -148,8 +171,9 @@ class BagOperation:
         for side, events in zip(self._sides, (left, right), strict=True):
             ended = events.ended
             if len(ended):
-                by_time = ended[side.roster.end[ended] == side.exp[ended]]
-                np.subtract.at(self._state["copies"], side.gid[by_time], 1)
+                if not side.told:
+                    by_time = ended[side.roster.end[ended] == side.exp[ended]]
+                    np.subtract.at(self._state["copies"], side.gid[by_time], 1)
                 natural.append(side.gid[ended])
             side.roster.finish()
         if natural:

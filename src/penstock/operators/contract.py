@@ -5,7 +5,7 @@
 - every input row has previous clock < ts <= now; batches are sorted by ts, within an instant '-' before '+';
 - the output obeys the same; rows have ts < exp; a '-' repeats the values and exp of a row sent before an
   earlier instant and not ended since;
-- nothing is sent about an end that happens as announced;
+- nothing is sent about an end that happens as announced, except on *told* edges (`plan.edges`), where every end is a '-';
 - what is returned is read before the next call; cutting a stretch of time into other steps changes nothing.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from penstock.data.batch import Array, Batch, Column, Ints, Rows, concat
 from penstock.kernels.events import time_order
 from penstock.operators.evaluate import Evaluator
+from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena
 
 
@@ -29,6 +30,59 @@ class Operator(Protocol):
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         """Changes on the inputs, time up to `now` → changes on the output."""
+        ...
+
+
+class Holding(NamedTuple):
+    """What an operator remembers of something, in which structure, and how many rows of it now."""
+
+    what: str
+    structure: str
+    rows: int
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """An operator that remembers."""
+
+    def holdings(self) -> list[Holding]: ...
+
+
+class Share:
+    """How many of the rows (or pairs) that were tested passed, of late."""
+
+    __slots__ = ("passed", "tested")
+    RECENT = 1 << 20
+
+    def __init__(self) -> None:
+        self.tested = self.passed = 0.0
+
+    def count(self, tested: float, passed: float) -> None:
+        if self.tested > self.RECENT:
+            self.tested, self.passed = self.tested / 2, self.passed / 2
+        self.tested += tested
+        self.passed += passed
+
+    @property
+    def value(self) -> float | None:
+        return self.passed / self.tested if self.tested else None
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An operator that counts what passes its predicates."""
+
+    def shares(self) -> dict[str, float]:
+        """By a predicate's text: the share of rows, or of pairs, that pass."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """An operator that can say what is alive on an input, so that another can take its place."""
+
+    def alive(self, which: int, now: int) -> Batch | None:
+        """The rows of an input, with the columns that are read of them; None: not all are known."""
         ...
 
 
@@ -41,6 +95,11 @@ class Site:
     evaluator: Evaluator
     since: int
     """The first instant the query sees."""
+    upkeep: Upkeep
+    tells: bool
+    """Whether every end is to be told with a '-'; see `plan.edges`."""
+    may_move: bool
+    """Another operator may take the place of this one: all that is read of a row is kept."""
 
 
 class Absent(Column):

@@ -19,7 +19,7 @@ from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
-from penstock.operators.contract import ABSENT, Site, empty
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
@@ -39,6 +39,7 @@ class FifoJoin:
         residuals: Sequence[Residual],
         needed: frozenset[int],
     ) -> None:
+        self._arena = site.arena
         self._equalities = equalities
         self._tester = Tester(site)
         self._tests = [r.whole for r in residuals]
@@ -55,8 +56,12 @@ class FifoJoin:
                         self._tests += [e.whole for e in between]
         self._tests += self._off_the_walk(n)
         tested = {c.index for t in self._tests for c in columns(t)}
+        if site.may_move:
+            tested |= {c.index for e in equalities for c in columns(e.whole)}
+        self._shares = {(min(e.left, e.right), max(e.left, e.right)): Share() for e in equalities}
         self._offsets = offsets(schemas)
-        self._width = sum(len(s) for s in schemas)
+        self._widths = [len(s) for s in schemas]
+        self._width = sum(self._widths)
         self._stored = [
             tuple(k for k in range(len(s)) if start + k in needed | tested)
             for s, start in zip(schemas, self._offsets, strict=True)
@@ -79,6 +84,12 @@ class FifoJoin:
         """A walk follows one equality into each input; in a cyclic graph the others are tested at the end."""
         pairs = {frozenset((e.left, e.right)) for e in self._equalities}
         return [e.whole for e in self._equalities] if len(pairs) > n - 1 else []
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(f"input {i + 1}", "hash chains over a queue", rows)
+            for i, rows in enumerate(self._stems.sizes)
+        ]
 
     # ------------------------------------------------------------------ order
 
@@ -113,7 +124,8 @@ class FifoJoin:
         for i, hops in enumerate(stats.tolist()):
             for h, (probes, met) in enumerate(hops):
                 if probes:
-                    target = int(self._order[i, h, 0])
+                    target, giver = int(self._order[i, h, 0]), int(self._order[i, h, 2])
+                    self._count(giver, target, probes, met)
                     old, new = float(fan[i, target]), met / probes
                     if old >= 0:
                         new = old + min(1.0, probes / 4096) * (new - old)
@@ -121,6 +133,28 @@ class FifoJoin:
                     moved = moved or abs(new - old) > 0.1 * abs(old)
         if moved:
             self._plan()
+
+    def _count(self, i: int, j: int, probes: int, met: int) -> None:
+        """Partners met between two inputs; of two, half of the probes go each way."""
+        sizes = self._stems.sizes
+        live = sizes[j] if len(sizes) > 2 else (sizes[0] + sizes[1]) / 2
+        self._shares[min(i, j), max(i, j)].count(probes * live, met)
+
+    def shares(self) -> dict[str, float]:
+        found = {}
+        for pair, share in self._shares.items():
+            between = self._between(*pair)
+            if share.value is not None:
+                found.update({str(e.whole): share.value ** (1 / len(between)) for e in between})
+        return found
+
+    def alive(self, which: int, now: int) -> Batch:
+        edge = self._stems.edges[which]
+        rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
+        columns: list[Column] = [ABSENT] * self._widths[which]
+        for k, column in zip(self._stored[which], self._stems.frames[which].at(rows), strict=False):
+            columns[k] = column
+        return Batch(np.full(len(rows), now), self._stems.table(which)[rows, 0], tuple(columns))
 
     # ------------------------------------------------------------------ a step
 
@@ -181,10 +215,13 @@ class FifoJoin:
                 self._room *= 2
         if n > 2:
             self._learn(stats)
+        else:
+            self._count(0, 1, len(ts), sum(len(p[0]) for p in parts))
         out_ts, out_exp = (
             joined(p) if len(parts) > 1 else p[0] for p in map(list, list(zip(*parts, strict=True))[:2])
         )
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
+        self._arena.visits += 2 * len(ts) + (int(stats.sum()) if n > 2 else len(out_ts))
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
         return Batch(out_ts, out_exp, self._columns(slots))

@@ -17,14 +17,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
-from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, together
+from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
-from penstock.state.linked import LinkedRoster, started_and_retracted
+from penstock.state.linked import LinkedRoster
 
 MOST_PAIRS = 1 << 21
 """Candidate pairs held at once where a predicate must be tested on every pair."""
@@ -41,6 +42,8 @@ class Input:
     """A table read as of the result's ts: never starts a walk, never ends a result."""
     keys: KeyMaker
     stem: LinkedRoster = field(init=False)
+    passed_by: Mask = field(init=False)
+    """Some rows were not stored: nothing can match them."""
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ class MultiwayJoin:
         site: Site,
         schemas: Sequence[Schema],
         predicates: Sequence[Expression],
-        patterns: Sequence[Pattern],
+        edges: Sequence[Edge],
         lookups: Sequence[bool],
         needed: frozenset[int],
     ) -> None:
@@ -73,8 +76,10 @@ class MultiwayJoin:
         tested = {c.index for r in self._residuals for c in columns(r.whole)}
         tested |= {c.index for e in self._equalities for c in columns(e.whole)}
         starts = offsets(schemas)
-        self._strict = any(
-            p is Pattern.STRICT for p, lookup in zip(patterns, lookups, strict=True) if not lookup
+        self._arena = site.arena
+        self._tells = site.tells
+        self._strict = site.tells or any(
+            e.pattern is Pattern.STRICT for e, lookup in zip(edges, lookups, strict=True) if not lookup
         )
         self._inputs: list[Input] = []
         for i, (schema, start, lookup) in enumerate(zip(schemas, starts, lookups, strict=True)):
@@ -83,9 +88,14 @@ class MultiwayJoin:
             self._make_indexes(i, one)
             types = [schema[k].type for k in stored] + one.keys.strings
             name = f"{site.name}.{i}"
-            pattern = Pattern.STRICT if lookup else patterns[i]
-            one.stem = LinkedRoster(site.arena, name, types, one.keys.count, pattern)
+            # Who tells nobody of ends as announced may find them later.
+            one.stem = LinkedRoster(
+                site.arena, name, types, one.keys.count, Edge(Pattern.STRICT) if lookup else edges[i],
+                site.upkeep, tells=site.tells, lazy=not site.tells,
+            )  # fmt: skip
+            one.passed_by = site.arena.array(f"{name}.passed", np.bool_, 1, False)
             self._inputs.append(one)
+        self._shares: dict[Expression, Share] = {e.whole: Share() for e in self._equalities}
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (len(schemas), len(schemas)), -1.0)
 
     def _make_indexes(self, i: int, one: Input) -> None:
@@ -155,14 +165,35 @@ class MultiwayJoin:
 
     def _enter(self, one: Input, batch: Batch, now: int) -> tuple[Array, Array]:
         """Put a batch into its SteM; returns slots that started and slots that ended early."""
+        before = len(batch)
         batch, keys = one.keys.clean(batch)
+        one.passed_by[0] |= len(batch) < before
         stored = tuple(batch.columns[k] for k in one.stored) + one.keys.held(batch)
         if batch.sign is not None:
             plus = np.flatnonzero(batch.sign > 0)
             keys = [k[plus] for k in keys]
         events = one.stem.step(batch.with_columns(stored), keys, now)
-        new, gone = started_and_retracted(events, one.stem.exp, one.stem.end)
-        return new, gone[~one.stem.fresh[gone]]
+        gone = one.stem.to_tell(events)
+        return events.started, gone[~one.stem.fresh[gone]]
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding(f"input {i + 1}", f"hash chains over a {one.stem.roster.structure}", len(one.stem))
+            for i, one in enumerate(self._inputs)
+        ]
+
+    def shares(self) -> dict[str, float]:
+        return {str(p): share.value for p, share in self._shares.items() if share.value is not None}
+
+    def alive(self, which: int, now: int) -> Batch | None:
+        one = self._inputs[which]
+        if one.passed_by[0] and one.stem.roster.matches:
+            return None
+        slots = one.stem.alive(now)
+        columns: list[Column] = [ABSENT] * len(one.schema)
+        for k, column in zip(one.stored, one.stem.columns(slots), strict=False):
+            columns[k] = column
+        return Batch(np.full(len(slots), now), one.stem.exp[slots], tuple(columns))
 
     # ------------------------------------------------------------------ walks
 
@@ -218,7 +249,7 @@ class MultiwayJoin:
             if back and not one.lookup:
                 done, made = chains.probe_back(
                     keys, times, done, index.key, index.head, index.chain, stem.exp, stem.end, stem.fresh,
-                    target > i, row, slot,
+                    target > i, self._tells, row, slot,
                 )  # fmt: skip
             else:
                 done, made = chains.probe(
@@ -230,8 +261,13 @@ class MultiwayJoin:
                 room *= 2
         rows = rows_out[0] if len(rows_out) == 1 else np.concatenate(rows_out)
         found = slots_out[0] if len(slots_out) == 1 else np.concatenate(slots_out)
+        self._arena.visits += len(rows)
         if not back:
             self._learn(i, target, n, len(rows))
+            for e in equal:
+                # Of several the share of each is taken to be alike.
+                pairs = n * len(stem)
+                self._shares[e.whole].count(pairs, (len(rows) / max(pairs, 1)) ** (1 / len(equal)) * pairs)
         walk = walk.take(rows)
         walk.slots[target] = found
         return walk
@@ -301,7 +337,7 @@ class MultiwayJoin:
             return [Batch(walk.times, exp, columns)]
         plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
         end = self._ends(walk, "end")
-        early = np.flatnonzero(end < exp)
+        early = np.flatnonzero((end < exp) | (end <= now) if self._tells else end < exp)
         if not len(early):
             return [plus]
         minus = plus.take(early)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Batch
-from penstock.operators.contract import ABSENT, Site, empty
+from penstock.operators.contract import ABSENT, Share, Site, empty
 from penstock.plan.expressions import Column as ColumnRef
 from penstock.plan.expressions import Expression, Named
 
@@ -24,15 +24,20 @@ class Selection:
 
     def __init__(self, site: Site, predicate: Expression) -> None:
         self._test = site.evaluator.predicate(predicate)
+        self._text = str(predicate)
+        self._share = Share()
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
         if not len(batch):
             return batch
-        passed = self._test(batch.columns, len(batch))
-        if passed.all():
-            return batch
-        return batch.take(np.flatnonzero(passed))
+        rows = np.flatnonzero(self._test(batch.columns, len(batch)))
+        self._share.count(len(batch), len(rows))
+        return batch if len(rows) == len(batch) else batch.take(rows)
+
+    def shares(self) -> dict[str, float]:
+        share = self._share.value
+        return {} if share is None else {self._text: share}
 
 
 class Projection:

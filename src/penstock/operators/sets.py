@@ -18,7 +18,7 @@ from penstock.data.clock import FOREVER
 from penstock.data.memory import room
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar
@@ -33,17 +33,20 @@ class SetOperation:
 
     def __init__(self, site: Site, schema: Schema, mode: int) -> None:
         self._mode = mode
+        self._upkeep = site.upkeep
+        self._arena = site.arena
         self._types = [f.type for f in schema]
         arena, name = site.arena, site.name
         self._values = Registry(arena, f"{name}.value", words.width(self._types))
         self._frame = Frame(arena, f"{name}.row", self._types)
         self._state = Slab(arena, name, value=(np.int64, kernels.BLANK))
-        self._calendar = Calendar(arena, f"{name}.wake")
+        self._calendar = Calendar(arena, f"{name}.wake", site.upkeep)
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         gids = [self._numbered(batch) for batch in inputs]
-        due = self._calendar.drain(now)
+        due = self._due(inputs, now)
         n = sum(len(batch) for batch in inputs)
+        self._arena.visits += n
         if not n and not len(due):
             return empty(len(self._types))
         touched, dead = room(n + len(due), np.int32), room(n + len(due), np.int32)
@@ -77,6 +80,16 @@ class SetOperation:
                 out = _wider(out, used)
         self._values.release(dead[: int(registers[1])])
         return self._emit(out[:used])
+
+    def holdings(self) -> list[Holding]:
+        ends = f"of each its last end and the end shown (no input is kept), {self._calendar.structure}"
+        return [Holding("values", ends, len(self._values))]
+
+    def _due(self, inputs: Sequence[Batch], now: int) -> Ids:
+        """Values whose row ends or begins by itself."""
+        if self._upkeep.eager is None:
+            return self._calendar.drain(now)
+        return self._calendar.pass_by(np.sort(np.concatenate([batch.ts for batch in inputs])), now)
 
     def _numbered(self, batch: Batch) -> Ids:
         """Each row's value as a number."""

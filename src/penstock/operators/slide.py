@@ -17,7 +17,7 @@ from penstock.data.batch import Array, Batch, Column, Ints, gather
 from penstock.data.memory import room
 from penstock.kernels import slide as kernels
 from penstock.operators.accumulators import sum_kind
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
 from penstock.plan.expressions import Aggregation, Expression
 from penstock.plan.nodes import Aggregate
 from penstock.plan.pattern import Pattern
@@ -52,6 +52,7 @@ class SlidingSums:
 
     def __init__(self, site: Site, node: Aggregate) -> None:
         arena, name, evaluator = site.arena, site.name, site.evaluator
+        self._arena = arena
         self._key_types = [k.expression.type for k in node.keys]
         self._keys = [evaluator.compile(k.expression) for k in node.keys]
         self._functions = [a.function for a in node.aggregations]
@@ -113,6 +114,7 @@ class SlidingSums:
             return empty(columns)
         gids, summands = self._entered(batch, n)
         most = 2 * n + due
+        self._arena.visits += n + int(due)
         state = self._groups["group"]
         time, exp, gid = room(most, np.int64), room(most, np.int64), room(most, np.int32)
         width = 1 + summands.shape[1]
@@ -134,6 +136,12 @@ class SlidingSums:
             gone = np.unique(emptied[: int(self._registers[kernels.EMPTIED])])
             self._groups_known.release(gone[state[gone, kernels.SIZE] == 0])
         return out
+
+    def holdings(self) -> list[Holding]:
+        return [
+            Holding("members", "ring of summands", int(self._registers[kernels.LENGTH])),
+            Holding("groups", "array", len(self._groups_known)),
+        ]
 
     def _entered(self, batch: Batch, n: int) -> tuple[Array, Array]:
         """Group numbers and summands of the arrivals."""

@@ -17,9 +17,9 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
-from penstock.operators.contract import Site, empty
+from penstock.operators.contract import Holding, Site, empty
+from penstock.plan.edges import Edge
 from penstock.plan.nodes import StreamKind
-from penstock.plan.pattern import Pattern
 from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.registry import Registry
@@ -27,13 +27,15 @@ from penstock.state.roster import Events, Roster
 
 
 class ToStreamOperation:
-    def __init__(self, site: Site, schema: Schema, kind: StreamKind, pattern: Pattern) -> None:
+    def __init__(self, site: Site, schema: Schema, kind: StreamKind, edge: Edge) -> None:
         self._types = [f.type for f in schema]
         self._kind = kind
         self._arena, self._name = site.arena, site.name
         self._alive = site.arena.array(f"{site.name}.alive", np.int32, 0)
         """RSTREAM: the slots of the answer."""
-        self._roster = Roster(site.arena, site.name, self._types, pattern, with_ts=kind is StreamKind.RSTREAM)
+        self._roster = Roster(
+            site.arena, site.name, self._types, edge, site.upkeep, with_ts=kind is StreamKind.RSTREAM
+        )
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
@@ -53,6 +55,9 @@ class ToStreamOperation:
         self._roster.finish()
         self._settle(events)
         return out
+
+    def holdings(self) -> list[Holding]:
+        return [Holding("rows", self._roster.structure, len(self._roster))]
 
     def _net(self, events: Events) -> tuple[Ints, Array, Ints]:
         """Per (instant, value): a slot that holds the value, and by how many copies the answer grew."""

@@ -20,7 +20,7 @@ from penstock.data.memory import plus
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels.rows import displace
-from penstock.operators.contract import ABSENT, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, together
 from penstock.plan.inner import EXP, SIGN
 from penstock.plan.windows import Range
 from penstock.state import words
@@ -93,6 +93,9 @@ class SlidingWindow:
         self._hold(rest.with_columns(tuple(rest.columns[i] for i in self._stored)))
         return rows.slice(0, visible)
 
+    def holdings(self) -> list[Holding]:
+        return [Holding("rows not visible yet", "batch", len(self._held))]
+
     def _hold(self, rows: Batch) -> None:
         """Keep rows that are not visible yet, in copies that do not hold on to what they were cut from."""
         columns: list[Column] = [ABSENT] * len(self._held.columns)
@@ -122,6 +125,9 @@ class RowsWindow:
             site.arena, f"{site.name}.group",
             size=(np.int64, 0), oldest=(np.int32, -1), newest=(np.int32, -1),
         )  # fmt: skip
+
+    def holdings(self) -> list[Holding]:
+        return [Holding("rows shown", "list by key" if self._partition else "queue", len(self._pool))]
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs

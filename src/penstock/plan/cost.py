@@ -105,6 +105,19 @@ def estimate(node: Node, statistics: Statistics, *, negative: bool = False) -> E
     return _Model(statistics, negative).of(node)
 
 
+def by_node(root: Node, statistics: Statistics) -> dict[int, Estimate]:
+    """The estimate of every node, by its identity."""
+    found: dict[int, Estimate] = {}
+
+    def walk(node: Node, one: Estimate) -> None:
+        found[id(node)] = one
+        for below, its in zip(node.inputs, one.inputs, strict=True):
+            walk(below, its)
+
+    walk(root, estimate(root, statistics))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Model:
     known: Statistics

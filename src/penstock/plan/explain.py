@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.data.types import Type
+from penstock.plan.advice import advice
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -43,12 +44,17 @@ def edges(root: Node) -> Iterator[tuple[int, Node, Judged]]:
     yield from walk(root, 0, True)
 
 
-def explain(root: Node) -> str:
-    """The plan as an indented tree."""
+def explain(root: Node, notes: Callable[[Node], Sequence[str]] = lambda _: ()) -> str:
+    """The plan as an indented tree; under an operator what there is to note about it, at the end what would help."""
     lines = []
     for depth, node, judged in edges(root):
         lead = "" if depth == 0 else "  " * (depth - 1) + "└ "
         lines.append(f"{lead}{title(node)}  [{judged.pattern}: {judged.reason}]")
+        lines += [f"{'  ' * depth}  · {note}" for note in notes(node)]
+    told = advice(root)
+    if told:
+        lines.append("Some results end earlier than announced. To have every end announced:")
+        lines += [f"  {line}" for line in told]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ Every edge of a plan gets its pattern from its operator and its inputs, with the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -104,6 +104,26 @@ def _windowed(node: Windowed) -> Judged:
     return judge(node.input)
 
 
+def _from_below(inputs: Sequence[Node]) -> str:
+    """Which operator below an input that is STRICT began it."""
+    node = next(i for i in inputs if pattern(i) is _STR)
+    while True:
+        below = [i for i in node.inputs if pattern(i) is _STR]
+        if not below:
+            return f"an input is STRICT, from {_NAMES[type(node)]} on"
+        node = below[0]
+
+
+_NAMES: dict[type[Node], str] = {
+    Windowed: "a count window",
+    Relation: "a retroactive table",
+    Except: "EXCEPT",
+    AntiJoin: "NOT EXISTS",
+    Aggregate: "GROUP BY",
+    Join: "the join of a retroactive table",
+}
+
+
 def _same(node: Filter | Project) -> Judged:
     below = pattern(node.input)
     return Judged(below, f"rule 1: keeps the {below} order of its input")
@@ -112,7 +132,7 @@ def _same(node: Filter | Project) -> Judged:
 def _union(node: Union) -> Judged:
     inputs = [pattern(i) for i in node.inputs]
     if _STR in inputs:
-        return Judged(_STR, "rule 2: an input is STRICT")
+        return Judged(_STR, f"rule 2: {_from_below(node.inputs)}")
     if all(p is _M for p in inputs):
         return Judged(_M, "no input ends rows")
     lengths = {_lifetime(i) for i in node.inputs}
@@ -139,7 +159,7 @@ def _join(node: Join) -> Judged:
     if retroactive:
         return Judged(_STR, "rule 5: joins a retroactive table")
     if any(pattern(i) is _STR for i in streams):
-        return Judged(_STR, "rule 3: an input is STRICT")
+        return Judged(_STR, f"rule 3: {_from_below(streams)}")
     if len(streams) == 1:
         return Judged(pattern(streams[0]), "rule 1: a table looked up at arrival keeps the order")
     return _weak(streams, "a result ends with the first of its parts")
@@ -155,7 +175,7 @@ def is_table(node: Node) -> bool:
 def _weak(inputs: list[Node], why: str) -> Judged:
     patterns = [pattern(i) for i in inputs]
     if _STR in patterns:
-        return Judged(_STR, "rule 3: an input is STRICT")
+        return Judged(_STR, f"rule 3: {_from_below(inputs)}")
     if all(p is _M for p in patterns):
         return Judged(_M, "no input ends rows")
     return Judged(_WK, f"rule 3: {why}")

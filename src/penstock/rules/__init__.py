@@ -6,10 +6,10 @@ cheaper one by `plan.cost`. The order, and why each stands where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from penstock.plan.nodes import Node
+from penstock.plan.nodes import AntiJoin, Join, Node
 from penstock.plan.statistics import Statistics
 from penstock.rules.ask_once import ask_once
 from penstock.rules.drop_distinct import drop_distinct
@@ -24,8 +24,8 @@ from penstock.rules.reject import reject
 Rule = Callable[[Node], Node]
 
 
-def rules(statistics: Statistics) -> tuple[Rule, ...]:
-    """All rules in order."""
+def rules(statistics: Statistics, once: bool | None = None) -> tuple[Rule, ...]:
+    """All rules in order; `once`: see `ask_once`."""
     return (
         # Predicates first: what a filter says may make a cross product an equi-join.
         push_filters,
@@ -41,7 +41,7 @@ def rules(statistics: Statistics) -> tuple[Rule, ...]:
         partial(intersect_keys, statistics=statistics),
         drop_distinct,
         # After negations have found their places, which the size of their right side decides.
-        partial(ask_once, statistics=statistics),
+        partial(ask_once, statistics=statistics, once=once),
         # What the rules before left above each other.
         push_filters,
         merge_projections,
@@ -50,8 +50,20 @@ def rules(statistics: Statistics) -> tuple[Rule, ...]:
     )
 
 
-def optimize(root: Node, statistics: Statistics | None = None) -> Node:
+def optimize(root: Node, statistics: Statistics | None = None, *, once: bool | None = None) -> Node:
     """Apply every rule in order; without statistics the usual guesses hold."""
-    for rule in rules(statistics or Statistics()):
+    for rule in rules(statistics or Statistics(), once):
         root = rule(root)
     return root
+
+
+def has_choice(root: Node) -> bool:
+    """Whether other statistics may ask for another place of a negation."""
+    kinds = {type(node) for node in _all(root)}
+    return {Join, AntiJoin} <= kinds
+
+
+def _all(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs:
+        yield from _all(below)

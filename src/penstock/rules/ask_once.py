@@ -20,8 +20,8 @@ from penstock.rules.place_negation import WORTH
 from penstock.rules.walk import bottom_up
 
 
-def ask_once(root: Node, statistics: Statistics) -> Node:
-    """DISTINCT on the right of anti joins where it pays, and nowhere else.
+def ask_once(root: Node, statistics: Statistics, once: bool | None = None) -> Node:
+    """DISTINCT on the right of anti joins where it pays, and nowhere else; or everywhere (`once`), or nowhere.
 
     >>> from penstock.language import bind, parse
     >>> from penstock.plan.catalog import Catalog
@@ -44,14 +44,16 @@ def ask_once(root: Node, statistics: Statistics) -> Node:
     >>> ask_once(plan, Statistics(distincts={("b", "y"): 900.0})) == plan
     True
     """
-    return bottom_up(root, lambda node: _asked(node, statistics))
+    return bottom_up(root, lambda node: _asked(node, statistics, once))
 
 
-def _asked(node: Node, statistics: Statistics) -> Node:
+def _asked(node: Node, statistics: Statistics, once: bool | None) -> Node:
     if not isinstance(node, AntiJoin) or is_table(node.right):
         return node
     plain = AntiJoin(node.left, without_distinct(node.right), node.predicates)
     ways = [plain] if key(plain.right) is not None else [plain, _distinct(plain)]
+    if once is not None:
+        return ways[-1] if once else plain
     best, cost = node, WORTH * estimate(node, statistics).total
     for way in ways:
         total = estimate(way, statistics).total

@@ -12,8 +12,11 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
+from penstock.operators.contract import Holding
+from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import write_column, write_time
 from penstock.runtime.build import Pipeline
 from penstock.state import words
@@ -36,7 +39,15 @@ class Answer:
     """One query's output."""
 
     def __init__(
-        self, root: Root, strings: Strings, time_type: Type, *, keep: bool | None, arena: Arena | None = None
+        self,
+        root: Root,
+        strings: Strings,
+        time_type: Type,
+        upkeep: Upkeep,
+        *,
+        keep: bool | None,
+        told: bool,
+        arena: Arena | None = None,
     ) -> None:
         self._root = root
         self._strings = strings
@@ -47,7 +58,8 @@ class Answer:
         self.kept = keeps(root, keep)
         self._in_groups = root.group is not None and not self._strict
         """The groups themselves hold the answer: no view is kept."""
-        self._view = View(self._types)
+        self._told = told
+        self._view = View(self._types, Edge(root.judged.pattern, told), upkeep)
         self._arena = Arena() if arena is None else arena
         self._latest: Latest | None = None
         if root.group is not None and not self._strict and not root.faithful:
@@ -75,6 +87,11 @@ class Answer:
 
     def take(self, batch: Batch, now: int) -> None:
         """Changes of one step."""
+        kept = self.kept and not self._in_groups
+        if self._told and len(batch):
+            if kept:
+                self._view.add(_gathered(batch), now)
+            batch = _untold(batch)
         if self._strict and not self._root.inner and batch.sign is not None and len(batch):
             batch = self._netted(batch)
         if self._latest is not None and len(batch):
@@ -83,11 +100,10 @@ class Answer:
         n = len(batch)
         if n == 0:
             return
-        for column in batch.columns:
-            _ = column.values
+        batch = _gathered(batch)
         self.matched += n if batch.sign is None else (n + int(batch.sign.sum())) // 2
         self._pending.append(self._arrow(batch))
-        if self.kept and not self._in_groups:
+        if kept and not self._told:
             self._view.add(batch, now)
 
     def _netted(self, batch: Batch) -> Batch:
@@ -176,6 +192,17 @@ class Answer:
                 raise StateError(f"unread changes have the columns {table.schema.names}")
             self._pending = table.to_batches()
 
+    def holdings(self) -> list[Holding]:
+        """The kept view, if there is one."""
+        if not self.kept or self._in_groups:
+            return []
+        return [Holding("answer", self._view.structure, len(self._view))]
+
+    @property
+    def visits(self) -> int:
+        """Rows that the kept view was touched for."""
+        return self._view.visits
+
     @property
     def size_bytes(self) -> int:
         """Bytes of the kept view."""
@@ -183,11 +210,27 @@ class Answer:
 
     def mark_strings(self, mark: Callable[[Array], None], now: int) -> None:
         """Tell which string codes the view holds at the clock."""
-        self._view.compact(now)
-        for type_, column in self._view.columns_in_use():
+        for type_, column in self._view.columns_in_use(now):
             if type_ is Type.STRING:
                 mark(column.values)
         self._arena.mark_strings(mark)
+
+
+def _gathered(batch: Batch) -> Batch:
+    """Columns read now: state they point into is about to change."""
+    for column in batch.columns:
+        _ = column.values
+    return batch
+
+
+def _untold(batch: Batch) -> Batch:
+    """Without what was announced: nobody is told again when a row ends as it was said to."""
+    if batch.sign is None:
+        return batch
+    early = batch.take(np.flatnonzero((batch.sign > 0) | (batch.ts < batch.exp)))
+    if early.sign is not None and (early.sign > 0).all():
+        early.sign = None
+    return early
 
 
 def _cancelled(ids: Array, sign: Array) -> Array:

@@ -1,13 +1,13 @@
 """From plan to running operators.
 
 Walks the plan once, top down with the columns that are still needed, bottom up with operators chosen by the
-update patterns of their inputs.
+update patterns of their inputs, and by the execution that was asked for (`plan.upkeep`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.data.batch import Batch
@@ -19,11 +19,12 @@ from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
 from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
-from penstock.operators.contract import Operator, Site
+from penstock.operators.contract import Holding, Holds, Operator, Site
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
+from penstock.operators.negatives import Negatives
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
@@ -36,6 +37,7 @@ from penstock.operators.windows import (
     SlidingWindow,
     UnboundedWindow,
 )
+from penstock.plan.edges import Edge, edge
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
@@ -55,6 +57,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.plan.windows import Announced, Range, Rows
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
@@ -73,6 +76,14 @@ class Pipeline:
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
     time_type: Type = Type.BIGINT
+    told: bool = False
+    """Every end of the answer's rows comes as a '-'."""
+    operators: dict[int, list[Operator]] = field(default_factory=dict)
+    """By the identity of the plan's node that they run."""
+    places: dict[int, int] = field(default_factory=dict)
+    """By the same: which stage (or source) gives the node's changes."""
+    names: dict[int, list[str]] = field(default_factory=dict)
+    """By the same: how the names of its arrays begin."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -84,6 +95,15 @@ class Pipeline:
             batches = [made[i] if i >= 0 else leaves[-1 - i] for i in inputs]
             made.append(self._stepped(operator, batches, now))
         return made[-1]
+
+    def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
+        """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
+        known already."""
+        own = {id(one) for node in nodes for one in self.operators[node]}
+        made = dict(rows)
+        for at, (operator, inputs) in enumerate(self.stages):
+            if id(operator) in own:
+                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
 
     def _stepped(self, operator: Operator, batches: Sequence[Batch], now: int) -> Batch:
         try:
@@ -118,6 +138,11 @@ class Pipeline:
                 return None
         return None
 
+    def holdings(self, node: Node) -> list[Holding]:
+        """What the operators of a node remember now."""
+        held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
+        return [holding for one in held for holding in one.holdings()]
+
     @property
     def slice(self) -> int:
         """How many rows of all streams a step may take: fewer where a join makes several rows of one."""
@@ -134,36 +159,81 @@ class Pipeline:
 
 
 def build(
-    root: Root, evaluator: Evaluator, strings: Strings, since: int, arena: Arena | None = None
+    root: Root,
+    evaluator: Evaluator,
+    strings: Strings,
+    since: int,
+    upkeep: Upkeep,
+    arena: Arena | None = None,
+    *,
+    may_move: bool = False,
 ) -> Pipeline:
-    """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was."""
+    """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was.
+
+    `may_move`: another plan may take its place.
+    """
     pipeline = Pipeline(Arena() if arena is None else arena)
-    builder = _Builder(pipeline, evaluator, strings, since, root)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move)
     builder.build(root.node, all_of(root.node))
     return pipeline
 
 
 class _Builder:
     def __init__(
-        self, pipeline: Pipeline, evaluator: Evaluator, strings: Strings, since: int, root: Root
+        self,
+        pipeline: Pipeline,
+        evaluator: Evaluator,
+        strings: Strings,
+        since: int,
+        root: Root,
+        upkeep: Upkeep,
+        may_move: bool,
     ) -> None:
         self._pipeline = pipeline
         self._evaluator = evaluator
         self._strings = strings
         self._since = since
+        self._upkeep = upkeep
+        self._may_move = may_move
+        self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
+        pipeline.told = self._tells(root.node) and self._replacing is None
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
-        return _BUILDERS[type(node)](self, node, needed)
+        stage = _BUILDERS[type(node)](self, node, needed)
+        stages = self._pipeline.stages
+        known = {id(one) for made in self._pipeline.operators.values() for one in made}
+        self._pipeline.operators[id(node)] = [one for one, _ in stages if id(one) not in known]
+        self._pipeline.places[id(node)] = stage
+        return stage
 
     def _below(self, node: Node, needed: Needed) -> list[int]:
         """The same for its inputs."""
         return [self.build(*one) for one in zip(node.inputs, needed_below(node, needed), strict=True)]
 
+    def _edges(self, node: Node) -> list[Edge]:
+        """What its operator is told about the edges below."""
+        return [edge(i, told=self._tells(i)) for i in node.inputs]
+
+    def _tells(self, node: Node) -> bool:
+        """Whether every end of its rows is told."""
+        if self._upkeep.expiry is Expiry.HYBRID:
+            return pattern(node) is Pattern.STRICT
+        return self._upkeep.expiry is Expiry.NEGATIVE
+
     def _site(self, node: Node) -> Site:
         name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        return Site(self._pipeline.arena, name, self._evaluator, self._since)
+        self._pipeline.names.setdefault(id(node), []).append(name)
+        return Site(
+            self._pipeline.arena,
+            name,
+            self._evaluator,
+            self._since,
+            self._upkeep,
+            self._tells(node),
+            self._may_move,
+        )
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
         self._pipeline.stages.append((operator, inputs))
@@ -201,7 +271,11 @@ class _Builder:
             operator = RangeWindow(window)
         else:
             operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
-        return self._stage(operator, below)
+        stage = self._stage(operator, below)
+        if self._tells(node) and isinstance(window, Range | Announced):
+            kept = Negatives(self._site(node), node.schema, sorted(needed), edge(node))
+            return self._stage(kept, stage)
+        return stage
 
     def filter(self, node: Filter, needed: Needed) -> int:
         below = self._below(node, needed)
@@ -221,18 +295,17 @@ class _Builder:
         site = self._site(node)
         operator: Operator
         walkable = is_connected(len(below), equalities) and (len(below) == 2 or not residuals)
-        if fifo and walkable and not any(tables):
+        if self._aware and fifo and walkable and not any(tables):
             operator = FifoJoin(site, schemas, equalities, residuals, needed)
         else:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
-            operator = MultiwayJoin(site, schemas, node.predicates, patterns, lookups, needed)
+            operator = MultiwayJoin(site, schemas, node.predicates, self._edges(node), lookups, needed)
         return self._stage(operator, *below)
 
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
         below = self._below(node, needed)
-        patterns = [pattern(node.left), pattern(node.right)]
         schemas = (node.left.schema, node.right.schema)
-        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, patterns, needed)
+        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, self._edges(node), needed)
         return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
@@ -250,14 +323,14 @@ class _Builder:
         return self._set_operation(node, needed, sets.EXCEPT, in_bags, counts=node.all)
 
     def _set_operation(self, node: Node, needed: Needed, in_sets: int, in_bags: int, *, counts: bool) -> int:
-        """Without negative input and copies to count, three numbers a value do."""
+        """Where ends are known in advance and copies need not be counted, three numbers a value do."""
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
         site = self._site(node)
         operator: Operator
-        if counts or Pattern.STRICT in patterns:
-            strict = pattern(node) is Pattern.STRICT
-            operator = BagOperation(site, node.schema, in_bags, patterns, retracts=strict)
+        if counts or Pattern.STRICT in patterns or not self._aware:
+            strict = pattern(node) is Pattern.STRICT or self._tells(node)
+            operator = BagOperation(site, node.schema, in_bags, self._edges(node), retracts=strict)
         else:
             operator = SetOperation(site, node.schema, in_sets)
         return self._stage(operator, *below)
@@ -266,15 +339,16 @@ class _Builder:
         below = self._below(node, needed)
         retracts = node is not self._replacing
         operator: Operator
-        if not retracts and slides(node, pattern(node.input)):
+        if self._aware and not retracts and slides(node, pattern(node.input)):
             operator = SlidingSums(self._site(node), node)
         else:
-            operator = Grouping(self._site(node), node, pattern(node.input), retracts, self._strings)
+            (below_it,) = self._edges(node)
+            operator = Grouping(self._site(node), node, below_it, retracts, self._strings)
         return self._stage(operator, *below)
 
     def to_stream(self, node: ToStream, needed: Needed) -> int:
         below = self._below(node, needed)
-        operator = ToStreamOperation(self._site(node), node.schema, node.kind, pattern(node.input))
+        operator = ToStreamOperation(self._site(node), node.schema, node.kind, *self._edges(node))
         return self._stage(operator, *below)
 
 

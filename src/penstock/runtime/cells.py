@@ -30,9 +30,10 @@ from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.inner import NEVER_BY_ITSELF
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.border import read_rows
-from penstock.runtime.embedded import Engine, Standing, one_clock
+from penstock.runtime.embedded import Engine, Replan, Standing, one_clock
 from penstock.runtime.source import Source
 from penstock.state import words
 from penstock.state.arrow import from_arrow, to_arrow
@@ -119,8 +120,8 @@ class Spread:
 class Stage:
     """The cells of one stage, and the inputs that rows are dealt out to."""
 
-    def __init__(self, catalog: Catalog, count: int, strings: Strings) -> None:
-        self.engines = [Engine(catalog) for _ in range(count)]
+    def __init__(self, catalog: Catalog, count: int, strings: Strings, upkeep: Upkeep | None) -> None:
+        self.engines = [Engine(catalog, upkeep) for _ in range(count)]
         self.routers: dict[Input, Router] = {}
         self._strings = strings
 
@@ -184,11 +185,17 @@ class Cells:
     """
 
     def __init__(
-        self, catalog: Catalog, count: int, *, nets: bool = True, placing: Callable[..., Stages] = stages
+        self,
+        catalog: Catalog,
+        count: int,
+        *,
+        nets: bool = True,
+        placing: Callable[..., Stages] = stages,
+        upkeep: Upkeep | None = None,
     ) -> None:
         self.catalog = catalog
         self.strings = Strings()
-        self.lower, self.upper = (Stage(catalog, count, self.strings) for _ in range(2))
+        self.lower, self.upper = (Stage(catalog, count, self.strings, upkeep) for _ in range(2))
         """A query that was not cut runs in the lower stage."""
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
@@ -239,8 +246,8 @@ class Cells:
 
     # ------------------------------------------------------------------ queries
 
-    def register(self, name: str, root: Root, *, keep: bool) -> Spread:
-        """Start a query in the cells of its placement: it sees rows with ts > clock."""
+    def register(self, name: str, root: Root, *, keep: bool, replan: Replan | None = None) -> Spread:
+        """Start a query in the cells of its placement: it sees rows with ts > clock. A plan stays as it was placed."""
         self.check_idle()
         made = self._placing(root, len(self.lower.engines), name, netted=self._nets)
         parts: list[Part] = []

@@ -8,8 +8,9 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,14 @@ from penstock.errors import DataError, PenstockError, StateError
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.cost import estimate
 from penstock.plan.roots import Root
+from penstock.plan.statistics import Statistics
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build
+from penstock.runtime.measure import Measured, counted
+from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
 from penstock.runtime.source import Source
 from penstock.state.strings import Strings
@@ -44,6 +50,13 @@ Feeds = Mapping[tuple[str, str], Batch]
 """What comes in, by ('stream' | 'table', name in lower case)."""
 
 
+Replan = Callable[[Statistics], Sequence[Root]]
+FIRST_LOOK, LAST_LOOK = 1 << 12, 1 << 18
+"""Rows of a query's streams between looks at its plan: few at first, then twice as many each time."""
+SAVES = 0.8
+"""A plan takes another's place if it is expected to cost so much of it."""
+
+
 @dataclass(slots=True)
 class Standing:
     """A registered query as it runs."""
@@ -56,13 +69,20 @@ class Standing:
     answer: Answer
     begun: bool = False
     failed: PenstockError | None = field(default=None)
+    replan: Replan | None = None
+    """Gives plans that are good for what is known of the data; None: there is only one."""
+    measured: Measured | None = None
+    patience: int = FIRST_LOOK
+    """Rows after which plans are compared again."""
+    migrations: int = 0
 
 
 class Engine:
     """Sources, tables, clock and queries of one session."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, upkeep: Upkeep | None = None) -> None:
         self.catalog = catalog
+        self.upkeep = Upkeep() if upkeep is None else upkeep
         self.strings = Strings()
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
@@ -115,20 +135,30 @@ class Engine:
         self.check_idle()
         self.tables[table.name.lower()] = RelationState(table)
 
-    def register(self, name: str, root: Root, *, keep: bool | None, since: int | None = None) -> Standing:
-        """Start a query: it sees rows with ts > clock, or from a later instant on."""
+    def register(
+        self,
+        name: str,
+        root: Root,
+        *,
+        keep: bool | None,
+        since: int | None = None,
+        replan: Replan | None = None,
+    ) -> Standing:
+        """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
         assert self.time_type is not None
         now = self.clock + 1
         since = now if since is None else max(since, now)
         evaluator = Evaluator(self.strings, self.catalog.functions)
         try:
-            pipeline = build(root, evaluator, self.strings, since)
+            pipeline = build(root, evaluator, self.strings, since, self.upkeep, may_move=replan is not None)
         except PenstockError:
             evaluator.release()
             raise
-        answer = Answer(root, self.strings, self.time_type, keep=keep)
-        standing = Standing(name, root, since, evaluator, pipeline, answer)
+        answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
+        standing = Standing(name, root, since, evaluator, pipeline, answer, replan=replan)
+        if replan is not None:
+            standing.measured = Measured(root)
         self.queries[name.lower()] = standing
         self._slice = min(self._slice, pipeline.slice)
         for stream in pipeline.streams:
@@ -234,9 +264,51 @@ class Engine:
                 self._step({key: b for key, b in batches.items() if b is not None}, until, errors)
         finally:
             self._stepping = False
+        for standing in self.queries.values():
+            if standing.measured is not None and standing.measured.rows >= standing.patience:
+                self._reconsider(standing, standing.measured)
         self.sweep_strings()
         if errors:
             raise errors[0]
+
+    def _reconsider(self, standing: Standing, measured: Measured) -> None:
+        """Whether another plan is better by now, and if so, go on with it."""
+        assert standing.replan is not None
+        if standing.failed is not None:
+            return
+        known = measured.statistics(standing.pipeline, self._table_sizes, self._now)
+        measured.begin()
+        standing.patience = min(2 * standing.patience, LAST_LOOK)
+        limit = SAVES * estimate(standing.root.node, known).total
+        for root in sorted(standing.replan(known), key=lambda one: estimate(one.node, known).total):
+            if estimate(root.node, known).total >= limit or self._migrate(standing, root):
+                return
+
+    @property
+    def _table_sizes(self) -> dict[str, int]:
+        return {name: len(table.content[0]) for name, table in self.tables.items() if table.content}
+
+    def statistics(self, standing: Standing) -> Statistics:
+        """What has been counted of a query's streams and predicates."""
+        rates = {name: source.rate(self._now) for name, source in self.sources.items()}
+        known = {name: rate for name, rate in rates.items() if rate is not None}
+        return counted(standing.pipeline, known, self._table_sizes)
+
+    def _migrate(self, standing: Standing, root: Root) -> bool:
+        """Go on with another plan, if its state can be made."""
+        evaluator = Evaluator(self.strings, self.catalog.functions)
+        pipeline = migrated(
+            standing.pipeline, standing.root, root, evaluator, self.strings, self.upkeep, self._now
+        )
+        if pipeline is None:
+            evaluator.release()
+            return False
+        standing.evaluator.release()
+        standing.evaluator, standing.pipeline, standing.root = evaluator, pipeline, root
+        standing.migrations += 1
+        standing.patience = FIRST_LOOK
+        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
+        return True
 
     def _cuts(self, clock: int) -> list[int]:
         """The instants up to which to step, with at most about a slice of rows between them."""
@@ -284,6 +356,8 @@ class Engine:
             else:
                 inputs[kind, name] = self._table_feed(standing, name, updates, contents)
         standing.begun = True
+        if standing.measured is not None:
+            standing.measured.see(inputs)
         standing.answer.take(standing.pipeline.step(inputs, now), now)
 
     def _table_feed(
@@ -307,8 +381,10 @@ class Engine:
             return standing.answer.snapshot(self._now, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
-        pipeline = build(standing.root, standing.evaluator, self.strings, standing.since)
-        answer = Answer(standing.root, self.strings, self.time_type, keep=True)
+        pipeline = build(standing.root, standing.evaluator, self.strings, standing.since, self.upkeep)
+        answer = Answer(
+            standing.root, self.strings, self.time_type, self.upkeep, keep=True, told=pipeline.told
+        )
         feeds = {}
         for kind, name in pipeline.sources:
             if kind == "stream":
@@ -356,9 +432,9 @@ class Engine:
     # ------------------------------------------------------------------ leaving and coming back
 
     @property
-    def settings(self) -> dict[str, int | None]:
-        """What `resume` takes."""
-        return {"clock": self._clock, "swept_at": self._swept_at}
+    def settings(self) -> dict[str, Any]:
+        """What `resume` takes, and how state is kept up to date."""
+        return {"clock": self._clock, "swept_at": self._swept_at, "upkeep": self.upkeep.json()}
 
     def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
         """Go on with queries that have run until the clock elsewhere."""

@@ -28,6 +28,7 @@ from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import fingerprint
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
 from penstock.runtime.build import build
 from penstock.runtime.embedded import Engine, Standing
@@ -141,10 +142,10 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
     `queries` are those dumped. What does not fit is a `StateError`. The snapshot stays as it is.
     """
     meta = snapshot.meta
-    if not {"clock", "swept_at", "streams", "tables", "queries"} <= meta.keys():
+    if not {"clock", "swept_at", "upkeep", "streams", "tables", "queries"} <= meta.keys():
         raise StateError("this is no snapshot of an engine")
     saved = _Saved(snapshot.arrays)
-    engine = Engine(catalog)
+    engine = Engine(catalog, _upkeep(meta["upkeep"]))
     with saved.arena("strings", "the strings") as arena:
         engine.strings.take_up(arena)
     for stream in catalog.streams.values():
@@ -184,11 +185,21 @@ def _resumed(
     evaluator = Evaluator(engine.strings, engine.catalog.functions)
     _check(what, was, _plan(root, keeps(root, keep)))
     with saved.arena(f"{place}/state", what) as arena:
-        pipeline = build(root, evaluator, engine.strings, was["since"], arena)
+        pipeline = build(root, evaluator, engine.strings, was["since"], engine.upkeep, arena)
     with saved.arena(f"{place}/answer", what) as arena:
-        answer = Answer(root, engine.strings, engine.time_type, keep=keep, arena=arena)
+        answer = Answer(
+            root, engine.strings, engine.time_type, engine.upkeep, keep=keep, told=pipeline.told, arena=arena
+        )
     failed = None if was["failed"] is None else StateError(was["failed"])
     return Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)
+
+
+def _upkeep(was: dict[str, Any]) -> Upkeep:
+    """How state was kept up to date; it has the arrays that this takes."""
+    try:
+        return Upkeep.of(was)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the snapshot's way to keep state up to date is {was}") from error
 
 
 def _known(there: Mapping[str, T], name: str, what: str) -> T:

@@ -33,6 +33,11 @@ class Source:
         """The last that waits is in the caller's memory."""
         self._late: list[tuple[Column, ...]] = []
         self.late_rows = 0
+        self._rows, self._first = 0, 0
+
+    def rate(self, now: int) -> float | None:
+        """Rows per time unit taken so far; None: none."""
+        return self._rows / max(now + 1 - self._first, 1) if self._rows else None
 
     def lay(self, rows: pa.RecordBatch) -> bool:
         """Take a few rows unread, if nothing can be wrong with them."""
@@ -112,7 +117,12 @@ class Source:
             rest = first.slice(cut, len(first))
             waiting[0] = rest if cut <= 4 * len(rest) or isinstance(rest, Unread) else self._joined([rest])
         self._waiting = waiting
-        return self._joined(ready) if ready else None
+        if not ready:
+            return None
+        if not self._rows:
+            self._first = int(ready[0].ts[0])
+        self._rows += sum(map(len, ready))
+        return self._joined(ready)
 
     def _settle(self) -> None:
         """Waiting rows in (ts, arrival) order."""

@@ -21,17 +21,20 @@ class Arena:
     """Named arrays. `array` makes (or replaces) one, `grow` keeps what it held, `keep` takes one made elsewhere.
 
     An arena over `saved` arrays is for taking up what was: until `complete`, `array` gives what was saved under the
-    name, and whoever makes an array reads its size from what it is given.
+    name, and whoever makes an array reads its size from what it is given. `partly`: what was not saved is made.
     """
 
-    def __init__(self, saved: Mapping[str, Array] | None = None) -> None:
+    def __init__(self, saved: Mapping[str, Array] | None = None, *, partly: bool = False) -> None:
         self.arrays: dict[str, Array] = {}
+        self.visits = 0
+        """Rows that state was touched for in this process: put in, looked at, met, taken out."""
         self._strings: set[str] = set()
         self._saved = None if saved is None else dict(saved)
+        self._partly = partly
 
     def array(self, name: str, dtype: Any, shape: int | tuple[int, ...], fill: Any = None) -> Array:
         """An array that holds `fill` (a value, or an array of them), or anything; or what was saved, at least as long."""
-        if self._saved is not None:
+        if self._saved is not None and not (self._partly and name not in self._saved):
             made = self.taken(name, dtype, shape)
         else:
             made = room(shape, dtype)
@@ -46,6 +49,11 @@ class Arena:
             self.arrays.pop(name, None)
         else:
             self.arrays[name] = array
+
+    def drop(self, prefix: str) -> None:
+        """Nobody needs the arrays whose names begin so any more."""
+        for name in [n for n in self.arrays if n.startswith(prefix)]:
+            del self.arrays[name]
 
     def grow(self, name: str, size: int, fill: Any = None) -> Array:
         """The array with `size` entries along its first axis; new ones hold `fill`."""

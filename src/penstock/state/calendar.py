@@ -1,7 +1,8 @@
 """When things end: a calendar of slots (Golab & Özsu 2005, §5.3.2).
 
-Buckets are a power of two of time units wide and chosen so that the calendar spans the longest
-wait; insert, cancel and drain are O(1) a slot.
+Partitions (here: buckets) are a power of two of time units wide and chosen so that the calendar spans the longest
+wait; insert, cancel and drain are O(1) a slot. Their number follows the number of slots, unless one is asked for: a
+drain looks through the bucket that the clock stands in.
 """
 
 from __future__ import annotations
@@ -11,25 +12,37 @@ import numpy as np
 from penstock.data.batch import Array, Ints
 from penstock.data.clock import EARLIEST, FOREVER
 from penstock.kernels import calendar as kernels
-from penstock.state.arena import Arena
+from penstock.plan.upkeep import Upkeep
+from penstock.state.arena import Arena, power_of_two
 
-BUCKETS = 256
-_BLANK = np.zeros(3, np.int64)
-_BLANK[kernels.DRAINED] = EARLIEST
+FEWEST, MOST = 256, 1 << 17
+CROWD = 32
+"""Slots a bucket on average from which there are to be more."""
+_BLANK = np.array([0, EARLIEST, 0, 0, EARLIEST], np.int64)
 
 
 class Calendar:
     """Slots by the time they end; `forth`, `back` and `when` are indexed by slot."""
 
-    def __init__(self, arena: Arena, name: str) -> None:
+    def __init__(self, arena: Arena, name: str, upkeep: Upkeep) -> None:
         self._arena = arena
         self._name = name
-        self.head = arena.array(f"{name}.head", np.int32, BUCKETS, -1)
+        self._upkeep = upkeep
+        self.head = arena.array(f"{name}.head", np.int32, self._fewest, -1)
         self.forth = arena.array(f"{name}.forth", np.int32, 0)
         self.back = arena.array(f"{name}.back", np.int32, 0)
         self.when = arena.array(f"{name}.when", np.int64, 0)
         self.capacity = len(self.when)
-        self.registers = arena.array(f"{name}.registers", np.int64, 3, _BLANK)
+        self.registers = arena.array(f"{name}.registers", np.int64, 5, _BLANK)
+
+    @property
+    def _fewest(self) -> int:
+        asked = self._upkeep.partitions
+        return FEWEST if asked is None else power_of_two(asked)
+
+    @property
+    def structure(self) -> str:
+        return f"calendar of {len(self.head)} partitions"
 
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
@@ -42,29 +55,88 @@ class Calendar:
     def __len__(self) -> int:
         return int(self.registers[kernels.COUNT])
 
-    def span(self, latest: int, now: int) -> None:
-        """Make buckets wide enough for waits from `now` to `latest`."""
+    @property
+    def crowd(self) -> float:
+        """Slots of a bucket that has any, on average."""
+        return len(self) / max(int((self.head >= 0).sum()), 1)
+
+    def span(self, latest: int, now: int, coming: int = 0) -> None:
+        """Buckets wide enough for waits from `now` to `latest`, and enough of them for those that come too."""
+        buckets = self._fewest
+        if self._upkeep.partitions is None:
+            buckets = max(buckets, len(self.head))
+            while len(self) + coming > CROWD * buckets and buckets < MOST:
+                buckets *= 4
         shift = int(self.registers[kernels.SHIFT])
-        wanted = shift
-        while (latest - now) >> wanted >= BUCKETS:
+        wanted = shift if buckets == len(self.head) else 0
+        while (latest - now) >> wanted >= buckets:
             wanted += 1
-        if wanted != shift:
+        if (wanted, buckets) != (shift, len(self.head)):
+            if buckets != len(self.head):
+                wanted = max(wanted, self._widest(now, buckets))
+                self.head = self._arena.array(f"{self._name}.head", np.int32, buckets, -1)
             self.registers[kernels.SHIFT] = wanted
             kernels.rebuild(self.capacity, self.head, self.forth, self.back, self.when, self.registers)
 
+    def _widest(self, now: int, buckets: int) -> int:
+        """The shift that spans what is scheduled already."""
+        scheduled = self.when[self.back != -1]
+        wait = int(scheduled.max()) - now if len(scheduled) else 0
+        shift = 0
+        while wait >> shift >= buckets:
+            shift += 1
+        return shift
+
+    def take(self, starts: Ints, slots: Array, times: Ints, now: int) -> Array:
+        """Slots that start at `starts` and end at `times` (FOREVER is not scheduled), and time up to `now`: what is due,
+        unordered."""
+        eager = self._upkeep.eager
+        if eager is None:
+            self.put(slots, times, now)
+            return self.drain(now)
+        self.make_way(times, now)
+        out = np.empty(len(self) + len(slots), np.int32)
+        arrays = (self.head, self.forth, self.back, self.when, self.registers)
+        n = kernels.tick(starts, slots, times, FOREVER, eager, out, 0, *arrays)
+        return self._drained(now, out, n, len(slots))
+
+    def pass_by(self, starts: Ints, now: int) -> Array:
+        """What is due by `now`, looked for whenever something starts if that is asked for."""
+        return self.take(starts, _NONE, _NO_TIMES, now)
+
     def put(self, slots: Array, times: Ints, now: int) -> None:
         """Schedule slots; FOREVER is not scheduled."""
-        if not len(slots):
-            return
-        latest = int(times.max())
-        if latest == FOREVER:
-            bounded = times[times < FOREVER]
-            latest = int(bounded.max()) if len(bounded) else now
-        self.span(latest, now)
-        kernels.put_many(slots, times, FOREVER, self.head, self.forth, self.back, self.when, self.registers)
+        if len(slots):
+            self.make_way(times, now)
+            kernels.put_many(
+                slots, times, FOREVER, self.head, self.forth, self.back, self.when, self.registers
+            )
+            self._arena.visits += len(slots)
+
+    def cancel(self, slots: Array) -> None:
+        """Unschedule those that are scheduled."""
+        kernels.cancel_many(slots, self.head, self.forth, self.back, self.registers)
+        self._arena.visits += len(slots)
 
     def drain(self, now: int) -> Array:
         """Everything due by `now`, unordered."""
-        out = np.empty(len(self), np.int32)
-        n = kernels.drain(now, out, self.head, self.forth, self.back, self.when, self.registers)
+        return self._drained(now, np.empty(len(self), np.int32), 0, 0)
+
+    def _drained(self, now: int, out: Array, n: int, put: int) -> Array:
+        n = kernels.drain(now, out, n, self.head, self.forth, self.back, self.when, self.registers)
+        self._arena.visits += put + int(self.registers[kernels.VISITS])
+        self.registers[kernels.VISITS] = 0
         return out[:n]
+
+    def make_way(self, times: Ints, now: int) -> None:
+        """Room for what is to end at these times."""
+        if len(times):
+            latest = int(times.max())
+            if latest == FOREVER:
+                bounded = times[times < FOREVER]
+                latest = int(bounded.max()) if len(bounded) else now
+            self.span(latest, now, len(times))
+
+
+_NONE = np.empty(0, np.int32)
+_NO_TIMES = np.empty(0, np.int64)

@@ -13,7 +13,8 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.types import Type
 from penstock.kernels import chains
-from penstock.plan.pattern import Pattern
+from penstock.plan.edges import Edge
+from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.index import Index
 from penstock.state.pool import Slots
@@ -23,9 +24,21 @@ from penstock.state.roster import Events, Roster
 class LinkedRoster:
     """The same face as `Stem` for probing (`ts`, `exp`, `end`, `indexes`), plus the step's events."""
 
-    def __init__(self, arena: Arena, name: str, types: Sequence[Type], keys: int, pattern: Pattern) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        name: str,
+        types: Sequence[Type],
+        keys: int,
+        edge: Edge,
+        upkeep: Upkeep,
+        *,
+        tells: bool,
+        lazy: bool,
+    ) -> None:
         self._arena = arena
-        self.roster = Roster(arena, name, types, pattern, with_ts=True)
+        self._tells = tells
+        self.roster = Roster(arena, name, types, edge, upkeep, lazy=lazy, with_ts=True)
         self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         self._fresh = Slab(arena, f"{name}.fresh", fresh=(np.bool_, False))
         self._events: Events | None = None
@@ -79,8 +92,12 @@ class LinkedRoster:
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.roster.columns(slots)
 
+    def alive(self, now: int) -> Slots:
+        """Slots of the rows that have not ended."""
+        slots = self.roster.live()
+        return slots[self.end[slots] > now]
 
-def started_and_retracted(events: Events, exp: Ints, end: Ints) -> tuple[Slots, Slots]:
-    """Slots that started, and slots that ended before their announced time."""
-    ended = events.ended
-    return events.started, ended[end[ended] < exp[ended]]
+    def to_tell(self, events: Events) -> Slots:
+        """Slots whose end is to be told with negative tuples: all, or those that ended early."""
+        ended = events.ended
+        return ended if self._tells else ended[self.end[ended] < self.exp[ended]]

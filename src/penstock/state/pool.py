@@ -40,6 +40,12 @@ class Pool:
         self.frame.put(slots, columns)
         return slots
 
+    def live(self) -> Slots:
+        """Slots of the rows that are there."""
+        free = np.zeros(self.capacity, np.bool_)
+        free[self._free[: int(self._left[0])]] = True
+        return np.flatnonzero(~free).astype(np.int32)
+
     def give(self, slots: Slots) -> None:
         """The rows are gone; their slots may be taken again."""
         left = int(self._left[0])

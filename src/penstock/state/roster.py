@@ -2,9 +2,12 @@
 
 The structure follows the edge's update pattern (Golab & Özsu 2005, §5.3.2):
 
-MONOTONIC, WEAKEST   rows end in the order they came: a queue
+MONOTONIC, WEAKEST   rows end in the order they came: a queue (so for count windows, though their ends are told)
 WEAK                 rows end when announced, in any order: a calendar
-STRICT               rows may also be taken back: a calendar, and a number for each (values, exp)
+STRICT               rows may also be taken back: a calendar, and a way to find them (`state.matching`)
+
+Two others are there to compare with (§2.3): on a *told* edge every end comes as a negative tuple, so the numbers alone
+do; the direct execution keeps a list and searches it.
 
 Slots are stable while a row lives and are reused afterwards. `step` gives the events of a step (a slot
 starts, a slot ends) in time order, ends first; `finish` frees what has ended.
@@ -19,18 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.batch import Batch, Column, Ints
+from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
-from penstock.errors import StateError
 from penstock.kernels import events as event_kernels
-from penstock.kernels import retract as retract_kernels
-from penstock.plan.pattern import Pattern
-from penstock.state import words
+from penstock.plan.edges import Edge
+from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
+from penstock.state.listing import Listing
+from penstock.state.matching import Matching
 from penstock.state.pool import NO_SLOTS, Pool, Slots
-from penstock.state.registry import Registry
 
 Signs = NDArray[np.int8]
+_NO_TIMES = np.empty(0, np.int64)
+_AT_ONCE = np.array([EARLIEST, 0], np.int64)
+"""When to look for what has ended, and the longest life there was."""
 
 
 class Events(NamedTuple):
@@ -45,34 +51,57 @@ class Events(NamedTuple):
 
 
 class Roster:
-    """Rows alive on one edge. `types` are the payload columns to keep (may be none)."""
+    """Rows alive on one edge. `types` are the payload columns to keep (may be none).
+
+    `lazy`: nobody waits for ends as announced, they are found now and then.
+    """
 
     def __init__(
-        self, arena: Arena, name: str, types: Sequence[Type], pattern: Pattern, *, with_ts: bool = False
+        self,
+        arena: Arena,
+        name: str,
+        types: Sequence[Type],
+        edge: Edge,
+        upkeep: Upkeep,
+        *,
+        lazy: bool = False,
+        with_ts: bool = False,
     ) -> None:
-        self.pattern = pattern
         self._pool = Pool(arena, name, types)
         self.frame = self._pool.frame
+        self.matches = edge.matches
+        # Windows tell of their ends in order in any execution; who is told does not know without update patterns.
+        aware = upkeep.expiry.aware or (upkeep.expiry is Expiry.NEGATIVE and not edge.matches)
+        self._fifo = edge.endless or (edge.in_order and aware)
+        """A queue does, whether ends are announced or told."""
+        self.in_order = self._fifo or (edge.in_order and not self.matches)
+        """Slots end in the order they started."""
         fields: dict[str, tuple[Any, Any]] = {"exp": (np.int64, 0)}
         if with_ts:
             fields["ts"] = (np.int64, 0)
-        if pattern is Pattern.STRICT:
+        if self.matches:
             fields["end"] = (np.int64, 0)
         self._with_ts = with_ts
         self.slab = Slab(arena, name, **fields)
         self._arena = arena
         self._name = name
         self._ended: Slots = NO_SLOTS
-        self._fifo = pattern in (Pattern.MONOTONIC, Pattern.WEAKEST)
+        self._upkeep = upkeep
+        self._lazy = lazy
+        self._ends: Calendar | Listing | None = None
         if self._fifo:
             self._queue = arena.array(f"{name}.queue", np.int32, 64)
             self._registers = arena.array(f"{name}.ends", np.int64, 2, 0)
-        else:
-            self._calendar = Calendar(arena, f"{name}.ends")
-        if pattern is Pattern.STRICT:
-            self._rows = Registry(arena, f"{name}.rows", words.width(types) + 1)
-            self._stacks = Slab(arena, f"{name}.stacks", top=(np.int32, -1))
-            self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
+        elif not self.matches and upkeep.expiry is Expiry.DIRECT:
+            self._ends = Listing(arena, f"{name}.ends", upkeep)
+        elif not edge.told:
+            self._ends = Calendar(arena, f"{name}.ends", upkeep)
+        if lazy:
+            self._next = arena.array(f"{name}.next", np.int64, 2, _AT_ONCE)
+        self._matching: Matching | None = None
+        if self.matches and not self._fifo:
+            calendar = self._ends if isinstance(self._ends, Calendar) else None
+            self._matching = Matching(arena, name, self._pool, self.slab, calendar)
 
     def __len__(self) -> int:
         return len(self._pool) - len(self._ended)
@@ -85,44 +114,60 @@ class Roster:
     @property
     def end(self) -> Ints:
         """When each row ends as far as is known: as announced, unless it was taken back."""
-        return self.slab["end"] if self.pattern is Pattern.STRICT else self.slab["exp"]
+        return self.slab["end"] if self.matches else self.slab["exp"]
 
     def step(self, batch: Batch, now: int) -> Events:
         """Take a batch of changes and let time pass until `now` (inclusive)."""
         if self._fifo:
-            return self._step_fifo(batch, now)
-        if batch.sign is None or not len(batch):
+            return self._step_told(batch) if self.matches else self._step_fifo(batch, now)
+        if self._matching is None:
             slots = self._admit(batch)
-            starts = batch.ts
-            retracted, at = NO_SLOTS, np.empty(0, np.int64)
-            self._calendar.put(slots, batch.exp, now)
-            if self.pattern is Pattern.STRICT and len(batch):
-                self._match(batch, slots)
-        else:
-            plus = np.flatnonzero(batch.sign > 0)
-            arrivals = batch.take(plus)
-            slots = self._admit(arrivals)
-            starts = arrivals.ts
-            self._calendar.put(slots, arrivals.exp, now)
-            all_slots = np.empty(len(batch), np.int32)
-            all_slots[plus] = slots
-            self._match(batch, all_slots)
-            minus = batch.sign < 0
-            retracted, at = all_slots[minus], batch.ts[minus]
-        natural = self._calendar.drain(now)
-        return self._events(starts, slots, retracted, at, natural)
+            retracted, at = NO_SLOTS, _NO_TIMES
+            natural = self._due(batch, slots, now)
+            return self._events(batch.ts, slots, retracted, at, natural)
+        signs = np.ones(len(batch), np.int8) if batch.sign is None else batch.sign
+        plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+        arrivals = batch.take(plus) if len(minus) else batch
+        slots = self._admit(arrivals)
+        every = np.empty(len(batch), np.int32)
+        every[plus] = slots
+        if len(batch):
+            self._matching.take(batch, every, now)
+        natural = self._overdue(arrivals, now)
+        self._matching.ended(natural)
+        return self._events(arrivals.ts, slots, every[minus], batch.ts[minus], natural)
+
+    def _due(self, batch: Batch, slots: Slots, now: int) -> Slots:
+        """Take rows whose ends are all announced; slots that end by `now`, unordered."""
+        assert self._ends is not None
+        if not self._lazy:
+            return self._ends.take(batch.ts, slots, batch.exp, now)
+        self._ends.put(slots, batch.exp, now)
+        return self._overdue(batch, now)
+
+    def _overdue(self, batch: Batch, now: int) -> Slots:
+        """Slots that end as announced by `now`, after a batch of rows was scheduled."""
+        if self._ends is None:
+            return NO_SLOTS
+        if not self._lazy:
+            return self._ends.pass_by(batch.ts, now)
+        lives = (batch.exp - batch.ts)[batch.exp < FOREVER]
+        self._next[1] = max(int(self._next[1]), int(lives.max()) if len(lives) else 0)
+        if now < self._next[0]:
+            return NO_SLOTS
+        self._next[0] = min(now + int(self._upkeep.lazy * int(self._next[1])), FOREVER)
+        return self._ends.drain(now)
 
     def finish(self) -> None:
         """Free the slots that ended in the last step."""
         ended = self._ended
-        if not len(ended):
-            return
-        if self.pattern is Pattern.STRICT:
-            gids = np.unique(self._unders["gid"][ended])
-            gone = self._stacks["top"][gids] < 0
-            self._rows.release(gids[gone])
-        self._pool.give(ended)
-        self._ended = NO_SLOTS
+        if len(ended):
+            if self._matching is not None:
+                self._matching.free(ended)
+            self._pool.give(ended)
+            self._ended = NO_SLOTS
+        if self._matching is not None:
+            self._matching.choose(len(self))
 
     def _step_fifo(self, batch: Batch, now: int) -> Events:
         slots = self._admit(batch)
@@ -140,7 +185,28 @@ class Roster:
         )
         times, out, signs = times[:count], out[:count], signs[:count]
         self._ended = out[signs < 0]
+        self._arena.visits += count
         return Events(times, out, signs, slots, self._ended)
+
+    def _step_told(self, batch: Batch) -> Events:
+        """Rows that are told to end, the oldest first: no need to ask which."""
+        signs = np.ones(len(batch), np.int8) if batch.sign is None else batch.sign
+        plus, minus = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+        slots = self._admit(batch.take(plus) if len(minus) else batch)
+        front, live = int(self._registers[0]), int(self._registers[1])
+        if live + len(slots) > len(self._queue):
+            self._widen_queue(live + len(slots))
+            front = 0
+        mask = len(self._queue) - 1
+        self._queue[(front + live + np.arange(len(slots))) & mask] = slots
+        ended: Slots = self._queue[(front + np.arange(len(minus))) & mask]
+        self._registers[:] = front + len(minus), live + len(slots) - len(minus)
+        self.slab["end"][ended] = batch.ts[minus]
+        every = np.empty(len(batch), np.int32)
+        every[plus], every[minus] = slots, ended
+        self._ended = ended
+        self._arena.visits += len(batch)
+        return Events(batch.ts, every, signs, slots, ended)
 
     def _count_due(self, now: int, live: int) -> int:
         """An upper bound on how many queued rows end by `now` (exp does not fall along the queue)."""
@@ -174,41 +240,19 @@ class Roster:
         capacity = self._pool.capacity
         if capacity > self.slab.capacity:
             self.slab.fit(capacity)
-            if not self._fifo:
-                self._calendar.fit(capacity)
-            if self.pattern is Pattern.STRICT:
-                self._unders.fit(capacity)
+            if self._ends is not None:
+                self._ends.fit(capacity)
+            if self._matching is not None:
+                self._matching.fit(capacity)
         slab = self.slab
         slab["exp"][slots] = batch.exp
         if self._with_ts:
             slab["ts"][slots] = batch.ts
-        if self.pattern is Pattern.STRICT:
+        if self.matches:
             slab["end"][slots] = batch.exp
         return slots
 
-    def _match(self, batch: Batch, slots: Slots) -> None:
-        """Number the rows by (values, exp); let each '-' end a row with the same number."""
-        n = len(batch)
-        types = self.frame.types
-        table = np.empty((n, words.width(types) + 1), np.int64)
-        table[:, :-1] = words.rows(batch.columns, types, n)
-        table[:, -1] = batch.exp
-        gids = self._rows.ids(table)
-        self._stacks.fit(self._rows.capacity)
-        sign = np.ones(n, np.int8) if batch.sign is None else batch.sign
-        calendar = self._calendar
-        done = retract_kernels.match(
-            batch.ts, sign, gids, slots, self._stacks["top"], self._unders["under"],
-            self.end, calendar.head, calendar.forth, calendar.back, calendar.registers,
-        )  # fmt: skip
-        if done < n:
-            raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
-        self._unders["gid"][slots] = gids
-
     def _events(self, starts: Ints, slots: Slots, retracted: Slots, at: Ints, natural: Slots) -> Events:
-        if self.pattern is Pattern.STRICT and len(natural):
-            # All copies of such a row end together, so its stack is simply emptied.
-            self._stacks["top"][self._unders["gid"][natural]] = -1
         ended: Slots = np.concatenate([retracted, natural]) if len(natural) else retracted
         end_times = self.end[ended] if len(ended) else at
         order = event_kernels.time_order(end_times)
@@ -219,6 +263,22 @@ class Roster:
         times, out, signs = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
         event_kernels.merge(starts, slots, end_times, ended, times, out, signs)
         return Events(times, out, signs, slots, ended)
+
+    @property
+    def structure(self) -> str:
+        """In words."""
+        if self._fifo:
+            return "queue"
+        how = "" if self._matching is None else self._matching.structure
+        return how if self._ends is None else f"{self._ends.structure}{how and ', '}{how}"
+
+    def live(self) -> Slots:
+        """Slots of all rows that have not been freed; in the order in which they end, if that is known."""
+        if not self._fifo:
+            return self._pool.live()
+        front, live = self._registers.tolist()
+        slots: Slots = self._queue[(front + np.arange(live)) & (len(self._queue) - 1)]
+        return slots
 
     def columns(self, slots: Slots) -> tuple[Column, ...]:
         """Payload at these slots."""

@@ -54,6 +54,11 @@ class Stems:
         """What walks may read of the live rows."""
         return int(((self.edges[:, USED] - self.edges[:, TAIL]) * self.edges[:, WIDTH]).sum()) * 8
 
+    @property
+    def sizes(self) -> list[int]:
+        """Live rows of every edge."""
+        return [int(n) for n in self.edges[:, USED] - self.edges[:, TAIL]]
+
     def table(self, edge: int) -> Array:
         """An edge's rows as a table, one row each: a view."""
         base, room, width = (int(self.edges[edge, f]) for f in (BASE, ROOM, WIDTH))

@@ -6,6 +6,9 @@ when they have become the majority, so that upkeep is O(1) a change.
 WEAKEST, WEAK   a row is there until its exp
 STRICT          '-' takes away one equal row with the same exp
 
+That is lazy. Where it is to be up to date at any time (`Upkeep.eager`), and in the executions to compare with, the
+rows alive are kept in a roster.
+
 (The answer of a GROUP BY that replaces its rows is held by its groups.)
 """
 
@@ -16,37 +19,100 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, concat
+from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
+from penstock.kernels.events import time_order
+from penstock.plan.edges import Edge
+from penstock.plan.upkeep import Upkeep
 from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.registry import Registry
+from penstock.state.roster import Roster
 
 
 class View:
     """`types` are all columns of a change."""
 
-    def __init__(self, types: Sequence[Type]) -> None:
+    def __init__(self, types: Sequence[Type], edge: Edge, upkeep: Upkeep) -> None:
         self._types = list(types)
+        self._edge = edge
+        self._upkeep = upkeep
+        self._arena = Arena()
+        self._roster: Roster | None = None
         self._chunks: list[Batch] = []
         self._rows = 0
         self._limit = 1 << 16
+        self._clock = EARLIEST
+        """Until when changes were taken."""
+
+    def __len__(self) -> int:
+        return self._rows if self._roster is None else len(self._roster)
+
+    @property
+    def structure(self) -> str:
+        """In words."""
+        return "batches as they were sent" if self._roster is None else self._roster.structure
+
+    @property
+    def visits(self) -> int:
+        """Rows put in, looked at and taken out."""
+        return self._arena.visits
 
     def add(self, batch: Batch, now: int) -> None:
         """Take changes whose columns are gathered for good."""
-        self._chunks.append(batch)
-        self._rows += len(batch)
-        if self._rows > self._limit:
-            self.compact(now)
+        if self._upkeep.eager is not None or not self._upkeep.expiry.aware or self._edge.told:
+            self._in_roster().step(batch, now)
+            self._in_roster().finish()
+        else:
+            self._in_chunks().append(batch)
+            self._rows += len(batch)
+            self._arena.visits += len(batch)
+            if self._rows > self._limit:
+                self.compact(now)
+        self._clock = now
+
+    def _in_roster(self) -> Roster:
+        """The rows alive before the next changes, in a roster from now on."""
+        if self._roster is None:
+            before = self._whole(self._clock)
+            order = time_order(before.ts)
+            self._chunks, self._rows = [], 0
+            self._roster = Roster(self._arena, "view", self._types, self._edge, self._upkeep)
+            if len(before):
+                self._roster.step(before if order is None else before.take(order), self._clock)
+        return self._roster
+
+    def _in_chunks(self) -> list[Batch]:
+        """The same as a batch."""
+        if self._roster is not None:
+            self._chunks = [self._alive(self._clock)]
+            self._rows, self._roster, self._arena.arrays = len(self._chunks[0]), None, {}
+        return self._chunks
 
     def compact(self, now: int) -> None:
         """Let go of rows that ended."""
-        live = self.at(now)
+        if self._roster is not None:
+            return
+        self._arena.visits += self._rows
+        live = self._whole(now)
         self._chunks = [live]
         self._rows = len(live)
         self._limit = max(1 << 16, 4 * self._rows)
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
+        return self._whole(now) if self._roster is None else self._alive(now)
+
+    def _alive(self, now: int) -> Batch:
+        """What the roster holds."""
+        assert self._roster is not None
+        slots = self._roster.live()
+        slots = slots[self._roster.end[slots] > now]
+        exp = self._roster.slab["exp"][slots]
+        return Batch(np.full(len(slots), now), exp, self._roster.columns(slots))
+
+    def _whole(self, now: int) -> Batch:
+        """What the batches hold; they are let go of."""
         kept = []
         for chunk in self._chunks:
             alive = chunk.exp > now
@@ -74,8 +140,7 @@ class View:
     def save(self, arena: Arena, now: int) -> None:
         """Lay the rows alive at the clock into an arena."""
         self.compact(now)
-        (live,) = self._chunks
-        arena.keep_rows("view", live)
+        arena.keep_rows("view", self.at(now))
 
     def take_up(self, arena: Arena) -> None:
         """Hold what was saved."""
@@ -86,13 +151,15 @@ class View:
 
     @property
     def size_bytes(self) -> int:
-        return sum(
+        return self._arena.size_bytes + sum(
             c.ts.nbytes + c.exp.nbytes + sum(col.values.nbytes for col in c.columns) for c in self._chunks
         )
 
-    def columns_in_use(self) -> list[tuple[Type, Column]]:
+    def columns_in_use(self, now: int) -> list[tuple[Type, Column]]:
         """Every column the view holds, with its type."""
-        return [(t, col) for c in self._chunks for t, col in zip(self._types, c.columns, strict=True)]
+        self.compact(now)
+        held = self._chunks if self._roster is None else [self._alive(now)]
+        return [(t, col) for c in held for t, col in zip(self._types, c.columns, strict=True)]
 
 
 def _whole(chunks: Sequence[Batch], width: int) -> Batch:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from penstock.errors import StateError
+from penstock.plan.upkeep import Expiry, Upkeep
+from penstock.state.calendar import MOST
 
 _CHOICES = {
     "join": ("auto", "eddy", "tree", "mjoin"),
     "demand": ("jit", "doe", "off"),
-    "expiry": ("upa", "direct", "negative"),
+    "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget`: work units per step (None: no limit)."""
+    """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
+    `replan`: another plan may take a query's place when the data change."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -24,17 +27,32 @@ class Options:
     allocation: str = "prefer"
     budget: int | None = None
     seed: int = 0
+    eager: int | None = None
+    lazy: float = 0.05
+    partitions: int | None = None
+    replan: bool = True
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
-        for name in ("budget", "seed"):
+        for name, least in (("budget", 0), ("seed", 0), ("eager", 1), ("partitions", 1)):
             value = getattr(self, name)
-            wrong = not isinstance(value, int) or isinstance(value, bool) or value < 0
-            if wrong and not (name == "budget" and value is None):
-                raise StateError(f"option {name}={value!r} is not a whole number from 0")
+            wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
+            if wrong and not (name != "seed" and value is None):
+                raise StateError(f"option {name}={value!r} is not a whole number from {least}")
+            if name == "partitions" and value is not None and value > MOST:
+                raise StateError(f"option {name}={value!r} is more than {MOST}")
+        if not isinstance(self.replan, bool):
+            raise StateError(f"option replan={self.replan!r} is neither True nor False")
+        if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
+            raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the engine is told of it."""
+        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions)
 
 
 def options(given: dict[str, object]) -> Options:

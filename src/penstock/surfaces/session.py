@@ -31,11 +31,13 @@ from penstock.language import (
     parse,
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
+from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
-from penstock.plan.nodes import Rank
-from penstock.plan.roots import top
-from penstock.rules import optimize
+from penstock.plan.roots import Root, top
+from penstock.plan.statistics import Statistics
+from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Standing, one_clock
 from penstock.surfaces.arguments import (
@@ -52,6 +54,9 @@ from penstock.surfaces.options import Options
 
 Rows = Any
 """Arrow table or batch, pandas frame, dict of columns, or list of dicts."""
+
+
+_TUNED = ("eager", "lazy", "partitions")
 
 
 class Query:
@@ -105,9 +110,35 @@ class Query:
         self._session.engine.settle()
         return self._standing.pipeline.arena.size_bytes
 
+    @property
+    def answer_bytes(self) -> int:
+        """What the kept answer takes."""
+        self._session.engine.settle()
+        return self._standing.answer.size_bytes
+
+    @property
+    def visits(self) -> int:
+        """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
+        self._session.engine.settle()
+        return self._standing.pipeline.arena.visits + self._standing.answer.visits
+
     def explain(self) -> str:
-        """The plan, every edge with its pattern and why."""
-        return explain(self._standing.root.node)
+        """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
+        engine, standing = self._session.engine, self._standing
+        engine.settle()
+        expected = by_node(standing.root.node, engine.statistics(standing))
+
+        def notes(node: Node) -> list[str]:
+            held = standing.pipeline.holdings(node)
+            said = [f"{what}: {rows:,}, {how}" for what, how, rows in held]
+            if held:
+                rows = sum(one.rows for one in held)
+                said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
+            if node is standing.root.node:
+                said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
+            return said
+
+        return explain(standing.root.node, notes)
 
     def changes(self) -> pa.Table:
         """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
@@ -167,9 +198,19 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.catalog = Catalog()
-        self.engine = Engine(self.catalog)
+        self.engine = Engine(self.catalog, options.upkeep)
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
+
+    def tune(self, **given: object) -> None:
+        """Change `eager`, `lazy` or `partitions` while queries run; answers stay what they are."""
+        for name in given:
+            if name not in _TUNED:
+                raise StateError(f"{name!r} cannot be tuned", hint=f"one of {', '.join(_TUNED)}")
+        self.engine.check_idle()
+        self.engine.settle()
+        self.options = dataclasses.replace(self.options, **given)  # type: ignore[arg-type]
+        self.engine.upkeep.tune(self.options.upkeep)
 
     # ------------------------------------------------------------------ declaring
 
@@ -354,7 +395,14 @@ class Session:
         name = checked_name(name, "a query")
         _new_name(name, self._queries)
         root = top(optimize(bound.root))
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"))
+        replan = None
+        if self.options.replan and has_choice(root.node):
+
+            def replan(known: Statistics) -> list[Root]:
+                # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
+                return [top(optimize(bound.root, known, once=once)) for once in (True, False)]
+
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made

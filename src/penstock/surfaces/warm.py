@@ -128,8 +128,8 @@ def _instant(seconds: int) -> pa.TimestampScalar:
     return pa.scalar(seconds * 1_000_000, pa.timestamp("us")).as_py()
 
 
-def _session(statements: Sequence[str], *, timestamp: bool) -> None:
-    session = Session(Options())
+def _session(statements: Sequence[str], options: Options, *, timestamp: bool = False) -> None:
+    session = Session(options)
     time_type, delay = ("TIMESTAMP", "INTERVAL 1 SECOND") if timestamp else ("BIGINT", "INTERVAL 1")
     for stream in ("a", "c"):
         session.execute(f"CREATE STREAM {stream} {_COLUMNS.format(time=time_type, delay=delay)}")
@@ -160,6 +160,18 @@ def _feed(session: Session, stream: str, start: int, timestamp: bool) -> None:
     session.push(stream, [_Feed(start + at, at).row(timestamp) for at in (10, 8, 9, 9, 8, 1, 11, 12)])
 
 
+_EVERY_EXPIRY = [
+    "SELECT l.x, r.y FROM a [RANGE 4] AS l, c [RANGE 6] AS r WHERE l.x = r.x",
+    "SELECT DISTINCT x FROM a [RANGE 4]",
+    "SELECT DISTINCT s, y FROM a [RANGE 4]",
+    "SELECT x FROM a [RANGE 4] EXCEPT ALL SELECT x FROM c [RANGE 6]",
+    "SELECT x FROM a [RANGE 4] INTERSECT SELECT x FROM c [RANGE 6]",
+    "SELECT x, COUNT(*) AS n FROM a [RANGE 4] GROUP BY x",
+    "SELECT x, s FROM a [RANGE 4] AS l WHERE NOT EXISTS (SELECT 1 AS one FROM c [RANGE 6] AS r WHERE r.x = l.x)",
+    "SELECT l.x, m.s FROM a [RANGE 4] AS l, c [RANGE 3] AS m WHERE l.x = m.x AND "
+    "NOT EXISTS (SELECT 1 AS one FROM c [RANGE 6] AS r WHERE r.x = l.x)",
+]
+
 _GROWING = [
     "SELECT l.s FROM a [RANGE 2] AS l, a [RANGE 3] AS r WHERE l.s = r.s",
     "SELECT l.s FROM a [ROWS 2000] AS l, a [RANGE 3] AS r WHERE l.s = r.s",
@@ -187,13 +199,15 @@ def warm() -> float:
     begin = time.perf_counter()
     _growth()
     statements = _statements()
-    _session(statements, timestamp=False)
+    _session(statements, Options())
+    for expiry in ("upa", "direct", "negative", "hybrid"):
+        _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
     timed = [
         "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
         "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",
         "SELECT l.x FROM a [RANGE 5 SECONDS] AS l, c [ROWS 3] AS r WHERE l.s LIKE 'a%' AND l.t = r.t",
     ]
-    _session(timed, timestamp=True)
+    _session(timed, Options(), timestamp=True)
     return time.perf_counter() - begin
 
 

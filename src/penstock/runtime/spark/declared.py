@@ -15,6 +15,7 @@ from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.roots import Root, top
+from penstock.plan.upkeep import Upkeep
 from penstock.rules import optimize
 
 
@@ -32,6 +33,7 @@ class Declared:
     """Queries whose current answer somebody wants."""
     functions: dict[str, str] = field(default_factory=dict)
     """Name → what the function is: type, kind and a hash of its code."""
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
     def json(self) -> dict[str, Any]:
         return {
@@ -46,6 +48,7 @@ class Declared:
             "queries": [[name, sql, self.since.get(name)] for name, sql in self.queries.items()],
             "kept": self.kept,
             "functions": self.functions,
+            "upkeep": self.upkeep.json(),
         }
 
     @classmethod
@@ -59,6 +62,7 @@ class Declared:
             {name: since for name, _, since in told["queries"]},
             list(told["kept"]),
             dict(told["functions"]),
+            Upkeep.of(told["upkeep"]),
         )
 
     def must_follow(self, before: Declared) -> None:
@@ -74,6 +78,11 @@ class Declared:
                         f"{kind} {declared.name} is not what the checkpoint holds: {_told(known)} there, {_told(declared)} here",
                         hint="declare it as before, or start with another checkpoint directory",
                     )
+        if before.queries and self.upkeep.expiry is not before.upkeep.expiry:
+            raise StateError(
+                f"the checkpoint was made with expiry={before.upkeep.expiry.value!r}, this session has {self.upkeep.expiry.value!r}",
+                hint="connect as before, or start with another checkpoint directory",
+            )
         for name, sql in self.queries.items():
             known_sql = before.queries.get(name)
             if known_sql is not None and known_sql != sql:

@@ -14,6 +14,7 @@ from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
 from penstock.plan.nodes import Node, Scan, Windowed
 from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
 from penstock.plan.windows import Rows
 from penstock.runtime.spark.declared import Declared, planned
 from penstock.runtime.spark.layout import Layout, lay_out
@@ -61,6 +62,7 @@ class Flowing:
     """Queries whose answers are kept as views."""
     layout: Layout
     """Of the declared streams; then of those between stages."""
+    upkeep: Upkeep
 
     def together(self) -> dict[str, Type]:
         """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
@@ -125,6 +127,7 @@ def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> F
         begun,
         tuple(declared.kept),
         lay_out([*declared.streams.values(), *inner]),
+        declared.upkeep,
     )
 
 

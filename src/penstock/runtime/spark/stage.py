@@ -60,6 +60,9 @@ class Stage:
     def declare(self, wanted: Flowing, updates: list[Update]) -> None:
         """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
         engine, before = self.engine, self._wanted
+        if before is None:
+            engine.upkeep.expiry = wanted.upkeep.expiry
+        engine.upkeep.tune(wanted.upkeep)
         engine.catalog.functions.update(wanted.catalog.functions)
         roots, streams = wanted.roots(self.cell, self.number), wanted.streams(self.cell, self.number)
         gone = set()

@@ -1,0 +1,56 @@
+"""Why a query's results may end early, which operator began it, and what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, Relation, Windowed
+from penstock.plan.pattern import Pattern, group_root, judge, judge_query, pattern
+
+
+def causes(root: Node) -> list[Node]:
+    """The operators from which on ends come early: STRICT themselves, over nothing STRICT. Outermost first."""
+    return list(dict.fromkeys(_causes(root)))
+
+
+def _causes(node: Node) -> Iterator[Node]:
+    if pattern(node) is not Pattern.STRICT:
+        return
+    below = [i for i in node.inputs if pattern(i) is Pattern.STRICT]
+    if not below or isinstance(node, Except | AntiJoin):
+        yield node
+    for one in below:
+        yield from _causes(one)
+
+
+def advice(root: Node) -> list[str]:
+    """What would make a STRICT query WEAK, one line for every cause; nothing if it is not STRICT."""
+    if judge_query(root).pattern is not Pattern.STRICT:
+        return []
+    group, having = group_root(root)
+    said = []
+    if having:
+        said.append(
+            "HAVING: select groups where the changes are read; without it a newer row replaces the older"
+        )
+    below = root if group is None else group.input
+    for cause in causes(below):
+        said.append(f"{_what(cause)}: {_instead(cause)}")
+    return said
+
+
+def _what(node: Node) -> str:
+    return {Windowed: "count window", Relation: "retroactive table", Aggregate: "GROUP BY"}.get(
+        type(node), type(node).__name__.upper() if isinstance(node, Except) else "NOT EXISTS"
+    )
+
+
+def _instead(node: Node) -> str:
+    match node:
+        case Windowed():
+            return "a time window (RANGE) says in advance when its rows end"
+        case Relation():
+            return "a table that is not RETROACTIVE acts on later rows only, and takes none back"
+        case Aggregate():
+            return "as the outermost operator it would replace its rows by key instead of taking them back"
+    return f"no other window helps: {judge(node).reason.removeprefix('rule 5: ')}"

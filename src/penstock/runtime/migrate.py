@@ -1,0 +1,158 @@
+"""Another plan takes the place of one that runs, between two instants, and nobody can tell.
+
+Paper      Golab & Özsu 2005, §5.4.2 (which plan); Zhu, Rundensteiner & Heineman 2004 (moving state between plans).
+Invariant  whatever comes next, the new pipeline says what the old one would have said.
+How        Subplans that both have, and operators above that are the same, keep their arrays under new names. Where joins and
+           anti joins stand in another order, the rows alive on their inputs enter the new ones; what these say is known already.
+           Both remember nothing but live rows, so that is all there is to them. Anything else is not migrated.
+Cost       O(rows alive on the inputs that are reordered), once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Batch
+from penstock.operators.contract import ABSENT, Remembers
+from penstock.operators.evaluate import Evaluator
+from penstock.plan.needed import Needed, all_of, needed_below
+from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project
+from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
+from penstock.rules.walk import with_inputs
+from penstock.runtime.build import Pipeline, build
+from penstock.state.arena import Arena
+from penstock.state.strings import Strings
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Nodes of two plans that correspond, and inputs of what stands in another order."""
+
+    kept: list[tuple[Node, Node]] = field(default_factory=list)
+    fed: list[tuple[tuple[Node, int], Node]] = field(default_factory=list)
+    """(who remembers it in the old plan, which input of his it is) and the same subplan in the new one."""
+    anew: list[Node] = field(default_factory=list)
+    """Nodes of the new plan whose state is made."""
+
+
+def compare(old: Node, new: Node) -> Comparison | None:
+    """How a plan becomes another; None if its state cannot follow.
+
+    Both have the same columns.
+    """
+    found = Comparison()
+    return found if _compared(old, new, found) else None
+
+
+def _compared(old: Node, new: Node, found: Comparison) -> bool:
+    if old == new:
+        found.kept += zip(_all(old), _all(new), strict=True)
+        return True
+    if _alike(old, new):
+        found.kept.append((old, new))
+        return all(_compared(a, b, found) for a, b in zip(old.inputs, new.inputs, strict=True))
+    if not (_is_inner(old) and _is_inner(new)):
+        return False
+    there = list(_leaves(old))
+    for _, _, leaf in _leaves(new):
+        at = next((i for i, (_, _, other) in enumerate(there) if other == leaf), None)
+        if at is None:
+            return False
+        parent, which, other = there.pop(at)
+        found.fed.append(((parent, which), leaf))
+        found.kept += zip(_all(other), _all(leaf), strict=True)
+    found.anew += _inner(new)
+    return not there
+
+
+def _alike(old: Node, new: Node) -> bool:
+    """The same operator over one input that rules gave another, equal form."""
+    if type(old) is not type(new) or len(old.inputs) != 1:
+        return False
+    if any(
+        [f.type for f in a.schema] != [f.type for f in b.schema]
+        for a, b in zip(old.inputs, new.inputs, strict=True)
+    ):
+        return False
+    return with_inputs(new, old.inputs) == old
+
+
+def _is_inner(node: Node) -> bool:
+    """Part of what may stand in another order: joins and anti joins, and what is stateless above them."""
+    if isinstance(node, Filter | Project):
+        return _is_inner(node.input)
+    return isinstance(node, Join | AntiJoin)
+
+
+def _inner(node: Node) -> Iterator[Node]:
+    if _is_inner(node):
+        yield node
+        for below in node.inputs:
+            yield from _inner(below)
+
+
+def _leaves(node: Node) -> Iterator[tuple[Node, int, Node]]:
+    """(who reads it, as which input, subplan) for every input of the joins and anti joins."""
+    for which, below in enumerate(node.inputs):
+        if _is_inner(below):
+            yield from _leaves(below)
+        else:
+            yield node, which, below
+
+
+def _all(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs:
+        yield from _all(below)
+
+
+def migrated(
+    pipeline: Pipeline, old: Root, new: Root, evaluator: Evaluator, strings: Strings, upkeep: Upkeep, now: int
+) -> Pipeline | None:
+    """A pipeline of the new plan that goes on where the old one is at `now`; None if that cannot be."""
+    found = compare(old.node, new.node)
+    if found is None:
+        return None
+    fed = {}
+    reads = dict(_reads(new.node, all_of(new.node)))
+    for (parent, which), leaf in found.fed:
+        batch = _alive(pipeline, parent, which, now)
+        if batch is None or any(batch.columns[i] is ABSENT for i in reads[id(leaf)]):
+            return None
+        fed[id(leaf)] = batch
+    arrays = pipeline.arena.arrays
+    # Built once to know how its arrays are called, and once more over those that stay.
+    plain = build(new, evaluator, strings, now + 1, upkeep, may_move=True)
+    saved = {}
+    for was, is_ in found.kept:
+        for before, after in zip(pipeline.names.get(id(was), ()), plain.names.get(id(is_), ()), strict=True):
+            for name in [n for n in arrays if n.startswith(f"{before}.")]:
+                saved[after + name.removeprefix(before)] = arrays[name]
+    arena = Arena(saved, partly=True)
+    made = build(new, evaluator, strings, now + 1, upkeep, arena, may_move=True)
+    arena.complete()
+    arena.visits = pipeline.arena.visits
+    made.feed({made.places[key]: batch for key, batch in fed.items()}, [id(n) for n in found.anew], now)
+    return made
+
+
+def _alive(pipeline: Pipeline, parent: Node, which: int, now: int) -> Batch | None:
+    """The rows alive on an input, in the order in which they end."""
+    for operator in pipeline.operators[id(parent)]:
+        if isinstance(operator, Remembers):
+            batch = operator.alive(which, now)
+            if batch is None:
+                return None
+            live = batch.take(np.flatnonzero(batch.exp > now))
+            return live.take(np.argsort(live.exp, kind="stable"))
+    return None
+
+
+def _reads(node: Node, needed: Needed) -> Iterator[tuple[int, Needed]]:
+    yield id(node), needed
+    for below, read in zip(node.inputs, needed_below(node, needed), strict=True):
+        yield from _reads(below, read)

@@ -1,0 +1,23 @@
+"""The executions of a plan, each with settings that make its structures work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EXECUTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"eager": 1},
+    {"eager": 3, "partitions": 3},
+    {"lazy": 1.0, "partitions": 2},
+    {"expiry": "direct"},
+    {"expiry": "direct", "eager": 1, "lazy": 0.0},
+    {"expiry": "hybrid"},
+    {"expiry": "hybrid", "eager": 2},
+    {"expiry": "negative"},
+    {"expiry": "negative", "eager": 2},
+)
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """One of them; half of the seeds get the usual one."""
+    return EXECUTIONS[seed // 2 % len(EXECUTIONS)] if seed % 2 else {}
