@@ -14,6 +14,7 @@ from penstock.plan.explain import outline
 from penstock.plan.nodes import Node
 from penstock.plan.statistics import Statistics
 from penstock.rules import optimize, rules
+from tests.equivalence import executions
 
 from .drawn import DDL, Maker, rows, statistics
 from .twice import Twice
@@ -31,7 +32,8 @@ def test_rewritten_plans_say_the_same(first: int) -> None:
 def check(seed: int) -> None:
     rng = random.Random(f"rules {seed}")
     sql = Maker(rng).query()
-    twice = Twice(DDL, sql)
+    options = executions.drawn(seed)
+    twice = Twice(DDL, sql, **options)
     plans = [optimize(twice.written), *(optimize(twice.written, statistics(rng)) for _ in range(3))]
     twice.add("written", twice.written)
     for number, plan in enumerate(dict.fromkeys(plans)):
@@ -42,7 +44,7 @@ def check(seed: int) -> None:
         difference = told(said["written"], said[f"rewritten{number}"])
         if difference:
             pytest.fail(
-                f"seed {seed}\n{sql}\nas written\n{outline(twice.written)}\nrewritten\n{outline(plan)}\n{difference}",
+                f"seed {seed} {options}\n{sql}\nas written\n{outline(twice.written)}\nrewritten\n{outline(plan)}\n{difference}",
                 pytrace=False,
             )
 

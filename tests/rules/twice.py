@@ -23,8 +23,8 @@ Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 class Twice:
     """Plans of one query side by side."""
 
-    def __init__(self, ddl: str, sql: str) -> None:
-        self.session = penstock.connect()
+    def __init__(self, ddl: str, sql: str, **options: Any) -> None:
+        self.session = penstock.connect(**options)
         self.session.execute(ddl)
         (parsed,) = parse(sql)
         statement = bind(parsed, self.session.catalog)
