@@ -8,7 +8,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -256,7 +256,7 @@ def test_explain_draws() -> None:
     def nodes(one: dict[str, Any]) -> int:
         return 1 + sum(map(nodes, one["inputs"]))
 
-    picture = ElementTree.fromstring(drawn)  # drawn here
+    picture = ET.fromstring(drawn)  # drawn here
     boxes = picture.findall("{*}rect")
     assert len(boxes) == nodes(tree) + 1
     spans = sorted((float(b.get("y", 0)), float(b.get("x", 0)), float(b.get("width", 0))) for b in boxes)
