@@ -19,5 +19,7 @@ EXECUTIONS: tuple[dict[str, Any], ...] = (
 
 
 def drawn(seed: int) -> dict[str, Any]:
-    """One of them; half of the seeds get the usual one."""
-    return EXECUTIONS[seed // 2 % len(EXECUTIONS)] if seed % 2 else {}
+    """One of them, for a few seeds already of each kind; half of the seeds get the usual one."""
+    order = sorted(EXECUTIONS, key=lambda one: (len(one), EXECUTIONS.index(one)))
+    kinds = [one for one in order if "expiry" in one] + [one for one in order if "expiry" not in one]
+    return kinds[seed // 2 % len(kinds)] if seed % 2 else {}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -241,3 +244,21 @@ def test_the_demo_ends_by_itself_with_every_answer_right() -> None:
     assert "Traceback" not in done.stderr
     assert "ERROR" not in done.stderr
     assert "every answer equal to a recomputation" in done.stdout
+
+
+def test_explain_draws() -> None:
+    """The picture in the documents is what the command draws; its boxes are the plan's operators."""
+    script = ROOT / "examples" / "links.sql"
+    drawn = call("explain", script, "--format", "svg").stdout
+    assert drawn == (ROOT / "docs" / "images" / "only_here.svg").read_text(encoding="utf-8")
+    tree = json.loads(call("explain", script, "--format", "json").stdout)["only_here"]
+
+    def nodes(one: dict[str, Any]) -> int:
+        return 1 + sum(map(nodes, one["inputs"]))
+
+    picture = ET.fromstring(drawn)  # drawn here
+    boxes = picture.findall("{*}rect")
+    assert len(boxes) == nodes(tree) + 1
+    spans = sorted((float(b.get("y", 0)), float(b.get("x", 0)), float(b.get("width", 0))) for b in boxes)
+    for (y, x, width), (next_y, next_x, _) in pairwise(spans):
+        assert y != next_y or x + width <= next_x, "boxes of one level do not overlap"

@@ -20,6 +20,7 @@ from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.local import SETTINGS
 from penstock.runtime.spark.plans import flowing
 from tests.equivalence.compare import difference
+from tests.equivalence.executions import drawn
 from tests.oracle.algebra import sql
 from tests.oracle.check import Mismatch, judge
 from tests.oracle.replay import Change
@@ -34,8 +35,9 @@ FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 75, 1)
 class OnSpark:
     """A drawn flow as Spark runs it; what its sink was given, by step."""
 
-    def __init__(self, spark: SparkSession, flow: Flow, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, flow: Flow, folder: Path, options: dict[str, Any]) -> None:
         self.spark, self.flow, self.checkpoint = spark, flow, str(folder)
+        self.options = options
         self.steps: dict[int, pa.Table] = {}
         self.late: dict[tuple[int, str], int] = {}
         self.registered: list[int] = []
@@ -48,7 +50,9 @@ class OnSpark:
     def declared(self) -> Any:
         """A session that is told everything anew, as a program that starts again would."""
         schema = self.flow.schema
-        session = penstock.connect(self.spark, checkpoint=self.checkpoint, cells=self.flow.cells)
+        session = penstock.connect(
+            self.spark, checkpoint=self.checkpoint, cells=self.flow.cells, **self.options
+        )
         session.execute(schema.ddl())
         for table in schema.tables:
             session.create_table(
@@ -153,7 +157,7 @@ def quick(spark: SparkSession) -> SparkSession:
 @pytest.mark.parametrize("seed", range(FLOWS))
 def test_spark_says_what_the_embedded_engine_says(quick: SparkSession, tmp_path: Path, seed: int) -> None:
     flow = draw(seed)
-    there = OnSpark(quick, flow, tmp_path / "checkpoint").run()
+    there = OnSpark(quick, flow, tmp_path / "checkpoint", drawn(seed)).run()
     played, told = there.played, 0
     for case, wanted in played.cases():
         here = record(case, Cut("whole"), quiet=True)

@@ -76,6 +76,8 @@ class Pipeline:
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
     time_type: Type = Type.BIGINT
+    may_move: bool = False
+    """Another plan may take its place."""
     told: bool = False
     """Every end of the answer's rows comes as a '-'."""
     operators: dict[int, list[Operator]] = field(default_factory=dict)
@@ -172,7 +174,7 @@ def build(
 
     `may_move`: another plan may take its place.
     """
-    pipeline = Pipeline(Arena() if arena is None else arena)
+    pipeline = Pipeline(Arena() if arena is None else arena, may_move=may_move)
     builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move)
     builder.build(root.node, all_of(root.node))
     return pipeline

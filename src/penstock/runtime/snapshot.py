@@ -128,6 +128,7 @@ def _standing(standing: Standing) -> dict[str, Any]:
         **_plan(standing.root, standing.answer.kept),
         "since": standing.since,
         "begun": standing.begun,
+        "may_move": standing.pipeline.may_move,
         "failed": None if standing.failed is None else str(standing.failed),
     }
 
@@ -185,7 +186,9 @@ def _resumed(
     evaluator = Evaluator(engine.strings, engine.catalog.functions)
     _check(what, was, _plan(root, keeps(root, keep)))
     with saved.arena(f"{place}/state", what) as arena:
-        pipeline = build(root, evaluator, engine.strings, was["since"], engine.upkeep, arena)
+        pipeline = build(
+            root, evaluator, engine.strings, was["since"], engine.upkeep, arena, may_move=was["may_move"]
+        )
     with saved.arena(f"{place}/answer", what) as arena:
         answer = Answer(
             root, engine.strings, engine.time_type, engine.upkeep, keep=keep, told=pipeline.told, arena=arena

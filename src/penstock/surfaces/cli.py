@@ -42,6 +42,7 @@ class ExplainFormat(StrEnum):
     text = "text"
     json = "json"
     dot = "dot"
+    svg = "svg"
 
 
 class BenchName(StrEnum):

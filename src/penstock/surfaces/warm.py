@@ -168,8 +168,7 @@ _EVERY_EXPIRY = [
     "SELECT x FROM a [RANGE 4] INTERSECT SELECT x FROM c [RANGE 6]",
     "SELECT x, COUNT(*) AS n FROM a [RANGE 4] GROUP BY x",
     "SELECT x, s FROM a [RANGE 4] AS l WHERE NOT EXISTS (SELECT 1 AS one FROM c [RANGE 6] AS r WHERE r.x = l.x)",
-    "SELECT l.x, m.s FROM a [RANGE 4] AS l, c [RANGE 3] AS m WHERE l.x = m.x AND "
-    "NOT EXISTS (SELECT 1 AS one FROM c [RANGE 6] AS r WHERE r.x = l.x)",
+    "SELECT l.x, m.s FROM a [RANGE 4] AS l LEFT ANTI JOIN c [RANGE 6] AS r ON r.x = l.x JOIN c [RANGE 3] AS m ON l.x = m.x",
 ]
 
 _GROWING = [

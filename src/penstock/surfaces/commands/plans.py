@@ -27,6 +27,7 @@ from penstock.plan.explain import edges, title
 from penstock.plan.explain import explain as explain_plan
 from penstock.plan.roots import Root, top
 from penstock.rules import optimize
+from penstock.surfaces.commands import picture
 
 WIDTH = 120
 """Lines longer than this are not shown under an error: a terminal would break them and the mark would be off."""
@@ -127,10 +128,14 @@ def explain(script: Path, name: str | None, output: str) -> None:
             )
         return
     trees = {written: _tree(root) for written, root in queries.values()}
-    typer.echo(json.dumps(trees, indent=2) if output == "json" else _dot(trees))
+    typer.echo({"json": _json, "dot": picture.dot, "svg": picture.svg}[output](trees))
 
 
-def _tree(root: Root) -> dict[str, Any]:
+def _json(trees: dict[str, picture.Tree]) -> str:
+    return json.dumps(trees, indent=2)
+
+
+def _tree(root: Root) -> picture.Tree:
     """Every node with the pattern of the edge that leaves it, and its inputs."""
     path: list[dict[str, Any]] = []
     for depth, node, judged in edges(root.node):
@@ -147,27 +152,3 @@ def _tree(root: Root) -> dict[str, Any]:
             path[-1]["inputs"].append(here)
         path.append(here)
     return path[0]
-
-
-def _dot(trees: dict[str, dict[str, Any]]) -> str:
-    """Graphviz: operators are boxes, edges carry their pattern."""
-    lines = ["digraph penstock {", "  rankdir=BT; node [shape=box, fontname=sans];"]
-    count = 0
-
-    def quoted(text: str) -> str:
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    def visit(tree: dict[str, Any]) -> int:
-        nonlocal count
-        mine = count
-        count += 1
-        lines.append(f"  n{mine} [label={quoted(tree['title'])}];")
-        for child in tree["inputs"]:
-            lines.append(f"  n{visit(child)} -> n{mine} [label={quoted(child['pattern'])}];")
-        return mine
-
-    for name, tree in trees.items():
-        top_node = visit(tree)
-        lines.append(f"  q{top_node} [label={quoted(name)}, shape=oval];")
-        lines.append(f"  n{top_node} -> q{top_node} [label={quoted(tree['pattern'])}];")
-    return "\n".join([*lines, "}"])
