@@ -99,9 +99,10 @@ def test_a_plan_may_be_cut_anywhere(first: int) -> None:
         Maker(4, nets=False, placing=cut_anywhere),
         Maker(3, placing=cut_anywhere, options={"expiry": "negative"}),
         Maker(2, nets=False, placing=cut_anywhere, options={"expiry": "direct", "eager": 2}),
+        Maker(3, nets=False, placing=cut_anywhere, options={"expiry": "hybrid"}),
     ]
     for seed in range(first, first + BLOCK):
-        hold(seed, [makers[seed % 4]])
+        hold(seed, [makers[seed % 5]])
     placed = [p for maker in makers for p in maker.placements()]
     share = sum(bool(p.lower) for p in placed) / len(placed)
     print(f"{share:.0%} of {len(placed)} placements have two stages")

@@ -1,6 +1,6 @@
-"""Which row a negative tuple ends: any live copy with the same values and the same announced exp.
+"""Which row a negative tuple ends: the oldest live copy with the same values and the same announced exp.
 
-Copies with equal values and exp are interchangeable, so a stack per such row is enough.
+For most operators such copies are interchangeable; not where tables are looked up at arrival, above count windows.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from penstock.kernels.jit import kernel
 
 
 @kernel
-def match(times, signs, gids, slots, top, under, end):
-    """Rows in time order: '+' lays its slot on its row's stack, '-' takes one off and ends it.
+def match(times, signs, gids, slots, first, last, later, end):
+    """Rows in time order: '+' stands at the end of its row's line, '-' takes the first and ends it.
 
     slots[i] is given for '+' and found for '-'. Returns the first '-' without a row, or the length.
     """
     for i in range(times.shape[0]):
         g = gids[i]
         if signs[i] > 0:
-            under[slots[i]] = top[g]
-            top[g] = slots[i]
+            s = slots[i]
+            later[s] = -1
+            if first[g] < 0:
+                first[g] = s
+            else:
+                later[last[g]] = s
+            last[g] = s
         else:
-            s = top[g]
+            s = first[g]
             if s < 0:
                 return i
-            top[g] = under[s]
+            first[g] = later[s]
             end[s] = times[i]
             slots[i] = s
     return times.shape[0]
@@ -32,7 +37,7 @@ def match(times, signs, gids, slots, top, under, end):
 
 @kernel
 def search(times, exps, signs, table, slots, words, end, head, forth, back, when, registers):
-    """The same without numbers: '+' is scheduled, '-' looks through the bucket in which its row is to end."""
+    """The same without numbers, and any copy of its row: '+' is scheduled, '-' looks through the bucket in which its row is to end."""
     width = words.shape[1]
     for i in range(times.shape[0]):
         if signs[i] > 0:

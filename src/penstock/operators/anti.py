@@ -10,6 +10,7 @@ Cost       O(arrivals and ends × matches).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
 from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, signs, together
+from penstock.operators.negatives import Negatives
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.state.arena import Slab
@@ -64,6 +66,10 @@ class AntiJoinOperation:
         self._told_of = [True, edges[1].matches]
         """Left rows are shown all the same, and right rows may be told to end."""
         self._widths = [len(s) for s in schemas]
+        self._unmatched = None
+        if site.tells and not edges[0].told:
+            own = replace(site, name=f"{site.name}.unmatched")
+            self._unmatched = Negatives(own, schemas[0], self._stored[0], edges[0])
         self._matches = Slab(site.arena, f"{site.name}.matches", count=(np.int64, 0))
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
@@ -87,6 +93,8 @@ class AntiJoinOperation:
         out = self._transitions(slots, times, deltas) if len(slots) else empty(self._width)
         left.finish()
         right.finish()
+        if self._unmatched is not None:
+            apart = self._unmatched.step([apart], now)
         return together([out, apart]) if len(apart) else out
 
     def holdings(self) -> list[Holding]:

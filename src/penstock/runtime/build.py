@@ -275,8 +275,7 @@ class _Builder:
             operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
         stage = self._stage(operator, below)
         if self._tells(node) and isinstance(window, Range | Announced):
-            kept = Negatives(self._site(node), node.schema, sorted(needed), edge(node))
-            return self._stage(kept, stage)
+            return self._told(node, stage, needed)
         return stage
 
     def filter(self, node: Filter, needed: Needed) -> int:
@@ -311,7 +310,18 @@ class _Builder:
         return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
-        return self._stage(MergeUnion(), *self._below(node, needed))
+        below = self._below(node, needed)
+        if self._tells(node):
+            # Where one input tells of all its ends, all must: nobody above could tell which rows are whose.
+            below = [
+                s if self._tells(i) else self._told(i, s, needed)
+                for i, s in zip(node.inputs, below, strict=True)
+            ]
+        return self._stage(MergeUnion(), *below)
+
+    def _told(self, node: Node, stage: int, needed: Needed) -> int:
+        """The edge that leaves a node, with every end told."""
+        return self._stage(Negatives(self._site(node), node.schema, sorted(needed), edge(node)), stage)
 
     def distinct(self, node: Distinct, needed: Needed) -> int:
         return self._set_operation(node, needed, sets.DISTINCT, bags.DISTINCT, counts=False)

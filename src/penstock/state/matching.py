@@ -3,9 +3,9 @@
 Two ways to find it, and the share of rows that end early tells which is cheaper:
 
 SEARCH   no index: the partition of the calendar in which the row is to end is looked through; for rare negative tuples
-NUMBER   a number for each (values, exp), and a stack of slots under it; for frequent ones, and where nothing is announced
+NUMBER   a number for each (values, exp), and a line of slots under it, the oldest first; for frequent ones, and where nothing is announced
 
-State      SEARCH: the words of each row; NUMBER: the same in a registry, its chains, and stacks.
+State      SEARCH: the words of each row; NUMBER: the same in a registry, its chains, and lines.
 Cost       SEARCH: O(1) a row, and O(rows of a partition) a negative tuple; NUMBER: O(1) each, of a greater constant.
 """
 
@@ -39,14 +39,14 @@ class Matching:
 
     def __init__(self, arena: Arena, name: str, pool: Pool, slab: Slab, calendar: Calendar | None) -> None:
         self._arena = arena
-        self._name = name
+        self._name = f"{name}.match"
         self._types = pool.frame.types
         self._pool = pool
         self._slab = slab
         self._calendar = calendar
         self._width = words.width(self._types)
         begin = np.array([NUMBER if calendar is None else SEARCH, 0, 0, 0], np.int64)
-        self._registers = arena.array(f"{name}.matching", np.int64, 4, begin)
+        self._registers = arena.array(f"{self._name}.registers", np.int64, 4, begin)
         if self.kind == NUMBER:
             self._make_numbers()
         else:
@@ -66,7 +66,7 @@ class Matching:
 
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
-        (self._unders if self.kind == NUMBER else self._held).fit(capacity)
+        (self._links if self.kind == NUMBER else self._held).fit(capacity)
 
     def take(self, batch: Batch, slots: Slots, now: int) -> None:
         """Rows in time order: '+' has its slot, '-' is given the slot of the row that it ends at its time.
@@ -93,10 +93,10 @@ class Matching:
 
     def _by_number(self, batch: Batch, sign: Array, slots: Slots) -> int:
         gids = self._numbers(batch.columns, batch.exp)
-        stacks, unders = self._stacks["top"], self._unders["under"]
-        done: int = kernels.match(batch.ts, sign, gids, slots, stacks, unders, self._slab["end"])
+        first, last, later = self._lines["first"], self._lines["last"], self._links["later"]
+        done: int = kernels.match(batch.ts, sign, gids, slots, first, last, later, self._slab["end"])
         if done == len(batch):
-            self._unders["gid"][slots] = gids
+            self._links["gid"][slots] = gids
         return done
 
     def _by_search(self, batch: Batch, sign: Array, slots: Slots, now: int) -> int:
@@ -114,14 +114,14 @@ class Matching:
         """These end as announced."""
         self._registers[DUE] += len(natural)
         if self.kind == NUMBER and len(natural):
-            # All copies of such a row end together, so its stack is simply emptied.
-            self._stacks["top"][self._unders["gid"][natural]] = -1
+            # All copies of such a row end together, so its line is simply emptied.
+            self._lines["first"][self._links["gid"][natural]] = -1
 
     def free(self, slots: Slots) -> None:
         """These slots are about to hold other rows."""
         if self.kind == NUMBER:
-            gids = np.unique(self._unders["gid"][slots])
-            self._rows.release(gids[self._stacks["top"][gids] < 0])
+            gids = np.unique(self._links["gid"][slots])
+            self._rows.release(gids[self._lines["first"][gids] < 0])
 
     def _numbers(self, columns: Sequence[Column], exp: Ints) -> Ids:
         """The number of each (values, exp)."""
@@ -129,7 +129,7 @@ class Matching:
         table[:, :-1] = words.rows(columns, self._types, len(exp))
         table[:, -1] = exp
         gids = self._rows.ids(table)
-        self._stacks.fit(self._rows.capacity)
+        self._lines.fit(self._rows.capacity)
         return gids
 
     # ------------------------------------------------------------------ which
@@ -161,16 +161,15 @@ class Matching:
         self._make_numbers()
         self.fit(self._slab.capacity)
         gids = self._numbers(self._pool.frame.at(live), self._slab["exp"][live])
-        plus, unders = np.ones(len(live), np.int8), self._unders["under"]
-        kernels.match(
-            self._slab["exp"][live], plus, gids, live, self._stacks["top"], unders, self._slab["end"]
-        )
-        self._unders["gid"][live] = gids
+        plus, later = np.ones(len(live), np.int8), self._links["later"]
+        lines = (self._lines["first"], self._lines["last"])
+        kernels.match(self._slab["exp"][live], plus, gids, live, *lines, later, self._slab["end"])
+        self._links["gid"][live] = gids
 
     def _search(self, live: Slots) -> None:
         """From now on by searching."""
         self._registers[KIND] = SEARCH
-        for part in ("rows", "stacks", "unders"):
+        for part in ("rows", "lines", "links"):
             self._arena.drop(f"{self._name}.{part}.")
         self._make_words()
         self.fit(self._slab.capacity)
@@ -179,8 +178,8 @@ class Matching:
     def _make_numbers(self) -> None:
         arena, name = self._arena, self._name
         self._rows = Registry(arena, f"{name}.rows", self._width + 1)
-        self._stacks = Slab(arena, f"{name}.stacks", top=(np.int32, -1))
-        self._unders = Slab(arena, f"{name}.unders", under=(np.int32, -1), gid=(np.int32, -1))
+        self._lines = Slab(arena, f"{name}.lines", first=(np.int32, -1), last=(np.int32, -1))
+        self._links = Slab(arena, f"{name}.links", later=(np.int32, -1), gid=(np.int32, -1))
 
     def _make_words(self) -> None:
         blank = np.zeros(self._width, np.int64)
