@@ -119,3 +119,18 @@ def test_storage_follows_the_share_of_rows_that_end_early() -> None:
     assert all("in their partition" in one for one in structures[:12])
     assert all("by number" in one for one in structures[12 + 5 :])
     assert said_by_upa == list(drifting("negative")[1:])
+
+
+@pytest.mark.parametrize("expiry", ["upa", "direct", "negative", "hybrid"])
+@pytest.mark.parametrize("window", ["ROWS 2", "PARTITION BY x ROWS 2"])
+def test_the_oldest_of_equal_rows_leaves_a_count_window(expiry: str, window: str) -> None:
+    """Equal rows have met different versions of a table: it matters which of them goes."""
+    session = penstock.connect(expiry=expiry)
+    session.execute(STREAMS)
+    session.create_table("t", [{"x": 1, "w": 0}])
+    query = session.query(f"SELECT a.x, t.w FROM a [{window}], t WHERE a.x = t.x")
+    for ts in range(1, 5):
+        session.push("a", {"ts": [ts], "x": [1], "y": [1]})
+        session.advance(ts)
+        session.update_table("t", delete=[{"x": 1, "w": ts - 1}], insert=[{"x": 1, "w": ts}])
+        assert sorted(row["w"] for row in query.snapshot().to_pylist()) == list(range(max(ts - 2, 0), ts))
