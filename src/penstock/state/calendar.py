@@ -15,9 +15,9 @@ from penstock.kernels import calendar as kernels
 from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
 
-FEWEST, MOST = 256, 1 << 17
-CROWD = 32
-"""Slots a bucket on average from which there are to be more."""
+FEWEST, MOST = 256, 1 << 20
+CROWD, EAGER_CROWD = 32, 1
+"""Slots a bucket on average from which there are to be more: who looks often looks through the same bucket often."""
 _BLANK = np.array([0, EARLIEST, 0, 0, EARLIEST], np.int64)
 
 
@@ -65,7 +65,8 @@ class Calendar:
         buckets = self._fewest
         if self._upkeep.partitions is None:
             buckets = max(buckets, len(self.head))
-            while len(self) + coming > CROWD * buckets and buckets < MOST:
+            crowd = CROWD if self._upkeep.eager is None else EAGER_CROWD
+            while len(self) + coming > crowd * buckets and buckets < MOST:
                 buckets *= 4
         shift = int(self.registers[kernels.SHIFT])
         wanted = shift if buckets == len(self.head) else 0
