@@ -9,7 +9,7 @@ import pytest
 import penstock
 from penstock.surfaces.figures import queries, trace
 
-WINDOW = 300
+WINDOW = 1_500
 PATTERNS = {
     "q1_ftp": "WEAK",
     "q1_telnet": "WEAK",

@@ -17,7 +17,7 @@ from penstock.surfaces.figures import draw, trace
 from penstock.surfaces.figures.catalogue import FIGURES
 from penstock.surfaces.figures.runner import PROBE, Extent, Run, Series, agree, measure
 
-SMALL = Extent((60,), turns=2, units=120)
+SMALL = Extent((400,), turns=2, units=800)
 
 
 def silent(_: str) -> None:
@@ -27,7 +27,7 @@ def silent(_: str) -> None:
 @pytest.mark.parametrize("name", ["upa-9", "upa-10", "upa-11", "upa-12", "upa-15", "upa-16", "upa-17"])
 def test_executions_agree_and_are_measured_on_the_same_rows(name: str) -> None:
     series = FIGURES[name].series
-    found = measure(series, 60, SMALL, silent)
+    found = measure(series, 400, SMALL, silent)
     assert [m.series for m in found] == list(series)
     assert len({(m.fed, m.results, m.taken_back) for m in found}) == 1
     for m in found:

@@ -94,9 +94,9 @@ def test_visits_are_compared_with_the_better_and_with_the_other() -> None:
 
 def test_one_slow_window_is_enough_and_is_named() -> None:
     figure = FIGURES["upa-9"]
-    result = judge(figure, slow_at(made(figure), "UPA, batched", 2_000, 13.0))
+    result = judge(figure, slow_at(made(figure), "UPA (batched)", 2_000, 13.0))
     (name,) = failed(result)
-    assert name == "CPU time of UPA against the better of NT and DIRECT, worst window, batched"
+    assert name == "CPU time of UPA against the better of NT and DIRECT, worst window (batched)"
     bar = result["measured"]["bars"][name]
     assert (bar["window"], bar["value"]) == (2_000, pytest.approx(13 / 12, abs=1e-3))
     assert bar["with_reading"] == pytest.approx(13.5 / 12.5, abs=1e-3)

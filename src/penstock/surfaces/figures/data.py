@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.surfaces.figures.runner import Measure, Series
 
-BATCHED = ", batched"
+BATCHED = " (batched)"
 """Ends the name of a series that brings its state up to date once a step, the engine's own way."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import StateError
 from penstock.surfaces.figures.catalogue import Figure
-from penstock.surfaces.figures.data import Data
+from penstock.surfaces.figures.data import BATCHED, Data
 from penstock.surfaces.figures.runner import Measure
 
 COLUMNS = (
@@ -91,7 +91,7 @@ def _draw(figure: Figure, data: Data, path: Path) -> None:
         colours: dict[str, str] = {}
         for series in data.series:
             line = data.line(series.name)
-            root = series.name.split(",")[0]
+            root = series.name.removesuffix(BATCHED)
             (drawn,) = axes.plot(
                 [m.window for m in line],
                 [value(m) for m in line],

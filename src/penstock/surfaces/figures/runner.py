@@ -50,11 +50,11 @@ class Extent:
     windows: tuple[int, ...]
     turns: int
     units: int = 4_000
-    seconds: float = 1.0
+    seconds: float = 0.4
 
 
-FULL = Extent((2_000, 6_000, 20_000, 60_000, 200_000), turns=7)
-QUICK = Extent((2_000, 20_000), turns=3)
+FULL = Extent((2_000, 6_000, 20_000, 60_000, 200_000), turns=11)
+QUICK = Extent((2_000, 20_000), turns=5)
 
 
 @dataclass(slots=True)
