@@ -15,7 +15,7 @@ from penstock.surfaces.benches.report import steady
 from penstock.surfaces.figures import draw
 from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import Data
-from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, measure
+from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, load, measure
 from penstock.surfaces.figures.verdict import judge, judge_all
 
 
@@ -48,6 +48,8 @@ def make(
     for one in figures:
         if one.series not in known:
             about = _about(one.name, tell)
+            about("loading kernels")
+            load(one.series, connect)
             points = [measure(one.series, w, extent, about, connect) for w in extent.windows]
             known[one.series] = Data([m for point in points for m in point])
         draw.write(one, known[one.series], out)

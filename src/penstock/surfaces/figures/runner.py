@@ -28,8 +28,8 @@ from penstock.surfaces.figures.trace import Trace
 Tell = Callable[[str], None]
 Connect = Callable[..., Any]
 
-PROBE = 32
-"""Time units that tell how many fit the cap; also the fewest that are timed."""
+PROBE, PROBES = 32, 4
+"""Time units that tell how many fit the cap, also the fewest that are timed; and how often it is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,14 @@ class Run:
         self.query.changes()
 
     def warm_up(self, rows: Trace, start: int, stop: int) -> None:
-        """A turn that is not counted: kernels are loaded, and it is seen how many time units fit the cap."""
-        first, second = min(start + PROBE, stop), min(start + 2 * PROBE, stop)
+        """A turn that is not counted: it is seen how many time units fit the cap, by the quickest of some probes."""
         self._tune(self.measure.series.eager)
-        self._apply(rows, start, first)
-        took, *_ = self._apply(rows, first, second)
-        fit = int((second - first) * self.extent.seconds / max(took, 1e-9))
+        probed = start + PROBES * PROBE
+        took = min(self._apply(rows, at, at + PROBE)[0] for at in range(start, probed, PROBE))
+        fit = int(PROBE * self.extent.seconds / max(took, 1e-9))
         self.units = max(PROBE, min(self.extent.units, fit))
         self._tune(None)
-        self._apply(rows, second, stop)
+        self._apply(rows, probed, stop)
         self.query.changes()
 
     def turn(self, rows: Trace, start: int, stop: int) -> None:
@@ -163,6 +162,11 @@ class Run:
         self.session.advance(stop - 1)
         done = time.process_time()
         return done - read, read - began, sum(batch.num_rows for batch in batches.values())
+
+
+def load(series: Sequence[Series], connect: Connect = penstock.connect) -> None:
+    """Compile and load every kernel that these executions use, so that none is waited for while time is taken."""
+    measure(series, 200, Extent((200,), turns=1, units=400), lambda _: None, connect)
 
 
 def measure(

@@ -94,22 +94,28 @@ def _lead(figure: Figure, data: Data) -> str:
     if figure.space:
         rest = ", ".join(f"{m.series.name} {m.state_bytes / 1e3:,.0f}" for m in others)
         return f"{at} keeps {upa.state_bytes / 1e3:,.0f} KB of operator state, {rest}"
-    rest = ", ".join(f"{m.against(upa):.2g}× that with {m.series.name}" for m in others)
+    rest = ", ".join(f"{_short(m.against(upa))}× that with {m.series.name}" for m in others)
     return f"{at} takes {upa.median:.3g} ms of CPU per 1,000 tuples, {rest}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def _bars(bars: Sequence[Point]) -> str:
     failed = [bar.failure() for bar in bars if not bar.holds]
     if not failed:
-        return f"all {len(bars)} bars hold"
+        return f"all {len(bars)} bars hold" if len(bars) > 1 else "its bar holds"
+    if len(bars) == 1:
+        return f"its bar fails ({failed[0]})"
     return f"{len(failed)} of {len(bars)} bars fail ({'; '.join(failed)})"
 
 
 def _paper(points: Sequence[Point]) -> str:
     """What of the paper's words is so here, and by how much the rest falls short."""
-    so = [f"{p.name} ({p.value:.2g})" for p in points if p.holds]
+    so = [f"{p.name} ({_short(p.value)})" for p in points if p.holds]
     short = [
-        f"{p.name}: {p.value:.2g} {p.unit} where it has {p.limit:g}".replace("  ", " ")
+        f"{p.name}: {_short(p.value)} {p.unit} where it has {p.limit:g}".replace("  ", " ")
         for p in points
         if not p.holds
     ]
