@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import penstock
-from penstock.surfaces.figures import queries, trace
+from penstock.surfaces.figures import queries, trace, written
 
 WINDOW = 1_500
 PATTERNS = {
@@ -32,6 +32,19 @@ def registered(names: list[str]) -> tuple[penstock.Session, dict[str, penstock.Q
 def test_they_have_the_patterns_that_the_paper_gives_them() -> None:
     _, made = registered(list(PATTERNS))
     assert {name: query.pattern for name, query in made.items()} == PATTERNS
+
+
+def test_a_plan_as_written_keeps_its_order_and_the_chosen_one_need_not() -> None:
+    orders = {}
+    for name in ("q5_join_up", "q5_join_down"):
+        session = penstock.connect()
+        session.execute(trace.DECLARATIONS)
+        plan = written.register(session, queries.text(name, WINDOW), name).explain()
+        orders[name] = plan.index("anti join") < plan.index("join of 2")
+    assert orders == {"q5_join_up": False, "q5_join_down": True}
+    _, made = registered(["q5_join_up", "q5_join_down"])
+    chosen = {query.explain().split("\n", 1)[1] for query in made.values()}
+    assert len({plan.index("anti join") < plan.index("join of 2") for plan in chosen}) == 1
 
 
 def test_a_window_is_a_number_and_nothing_else() -> None:

@@ -34,7 +34,7 @@ def made(figure: Figure, numbers: Mapping[str, float] = FAST, **changes: Any) ->
     measures = []
     for series in figure.series:
         root = series.name.removesuffix(BATCHED)
-        number = numbers.get(root, 1.5)
+        number = numbers.get(root, 3.0)
         for window in WINDOWS:
             measure = Measure(
                 series,

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.errors import StateError
-from penstock.surfaces.figures import queries, trace
+from penstock.surfaces.figures import queries, trace, written
 from penstock.surfaces.figures.trace import Trace
 
 Tell = Callable[[str], None]
@@ -34,13 +34,17 @@ PROBE, PROBES = 32, 4
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line in a figure: a query and how it is run. `eager` is the interval in time units; None: once a step."""
+    """A line in a figure: a query and how it is run.
+
+    `eager` is the interval in time units; None: once a step. `written`: by its plan as written, not by the one chosen for it.
+    """
 
     name: str
     query: str
     expiry: str
     eager: int | None = 1
     partitions: int | None = None
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,10 @@ class Run:
         chosen = {} if series.partitions is None else {"partitions": series.partitions}
         self.session = connect(expiry=series.expiry, **chosen)
         self.session.execute(trace.DECLARATIONS)
-        self.query = self.session.query(text, name=series.query)
+        if series.written:
+            self.query = written.register(self.session, text, series.query)
+        else:
+            self.query = self.session.query(text, name=series.query)
         self.links = [f"link{i}" for i in range(trace.LINKS) if f"link{i} " in text]
         self.measure = Measure(series, window)
         self.extent = extent
