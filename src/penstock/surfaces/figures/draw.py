@@ -82,7 +82,7 @@ def _draw(figure: Figure, data: Data, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Sheet
 
-    sheet = Sheet(figsize=(10, 4.2), layout="constrained")
+    sheet = Sheet(figsize=(12, 4.2), layout="constrained")
     FigureCanvasAgg(sheet)
     sheet.suptitle(f"{figure.name}: {figure.title}")
     left, right = sheet.subplots(1, 2)
@@ -103,5 +103,6 @@ def _draw(figure: Figure, data: Data, path: Path) -> None:
             colours.setdefault(root, drawn.get_color())
         axes.set(xscale="log", yscale="log", xlabel="window, time units", ylabel=label)
         axes.grid(visible=True, which="major", alpha=0.3)
-    left.legend(fontsize="small")
+    handles, labels = left.get_legend_handles_labels()
+    sheet.legend(handles, labels, loc="outside right upper", fontsize="small")
     sheet.savefig(path, dpi=110)
