@@ -311,7 +311,18 @@ class _Builder:
         return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
-        return self._stage(MergeUnion(), *self._below(node, needed))
+        """One edge comes of several: if its ends are told, so are those that were only announced below."""
+        below = self._below(node, needed)
+        if self._tells(node):
+            inputs = zip(node.inputs, needed_below(node, needed), below, strict=True)
+            below = [self._telling(node, i, read, stage) for i, read, stage in inputs]
+        return self._stage(MergeUnion(), *below)
+
+    def _telling(self, above: Union, node: Node, needed: Needed, stage: int) -> int:
+        """The stage, with every end told."""
+        if self._tells(node) or pattern(node) is Pattern.MONOTONIC:
+            return stage
+        return self._stage(Negatives(self._site(above), node.schema, sorted(needed), edge(node)), stage)
 
     def distinct(self, node: Distinct, needed: Needed) -> int:
         return self._set_operation(node, needed, sets.DISTINCT, bags.DISTINCT, counts=False)
