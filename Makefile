@@ -7,10 +7,14 @@ DEV := $(VENV)/.installed-dev
 # Two workers: the machines this must be comfortable on have two cores.
 JOBS ?= 2
 
-.PHONY: demo test check soak soak-spark chaos format clean
+.PHONY: demo figures test check soak soak-spark chaos format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
+
+# The papers' figures, into figures/; ARGS=--quick for a first look.
+figures: $(DEV)
+	$(BIN)/penstock figure all $(ARGS)
 
 # Kernels are compiled once, before the workers start: two workers compiling the same kernel cost twice the time.
 WARM = @$(BIN)/python -m penstock.surfaces.warm
@@ -59,5 +63,5 @@ $(DEV): $(BIN)/python pyproject.toml
 	@touch $@ $(RUN)
 
 clean:
-	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist out figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -56,6 +56,21 @@ class BenchName(StrEnum):
     spark_queries = "spark-queries"
 
 
+class FigureName(StrEnum):
+    """The figures there are, and all of them."""
+
+    upa_9 = "upa-9"
+    upa_10 = "upa-10"
+    upa_11 = "upa-11"
+    upa_12 = "upa-12"
+    upa_13 = "upa-13"
+    upa_14 = "upa-14"
+    upa_15 = "upa-15"
+    upa_16 = "upa-16"
+    upa_17 = "upa-17"
+    all = "all"
+
+
 def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
@@ -167,14 +182,18 @@ def bench(
     raise typer.Exit(command.bench(name.value, as_json=as_json, quick=quick, datafusion=datafusion))
 
 
-@app.command(hidden=True)
+@app.command()
 def figure(
-    name: Annotated[str, typer.Argument()],
-    quick: Annotated[bool, typer.Option("--quick")] = False,  # noqa: ARG001  # accepted, so that the answer is ours
-    out: Annotated[str | None, typer.Option()] = None,  # noqa: ARG001
+    name: Annotated[FigureName, typer.Argument(help="Which figure, or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Two windows and fewer repetitions.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.csv and NAME.png are written.")] = Path(
+        "figures"
+    ),
 ) -> None:
-    """Reproduce a paper's figure."""
-    raise typer.BadParameter(f"there is no figure {name!r}: this version has none")
+    """Reproduce a paper's figure: CSV, PNG and a verdict, one JSON object as the last line."""
+    from penstock.surfaces.commands import figure as command
+
+    raise typer.Exit(command.figure(name.value, quick=quick, out=out))
 
 
 def main() -> None:

@@ -1,0 +1,71 @@
+"""`penstock figure`: measures, writes CSV and PNG, says whether the claim holds; progress on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+import penstock
+from penstock.surfaces.benches.report import steady
+from penstock.surfaces.figures import draw
+from penstock.surfaces.figures.catalogue import FIGURES, Figure
+from penstock.surfaces.figures.data import Data
+from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, load, measure
+from penstock.surfaces.figures.verdict import judge, judge_all
+
+
+def figure(name: str, *, quick: bool, out: Path) -> int:
+    """Measure, draw and report; 1 if the claim does not hold."""
+    draw.check()
+    steady()
+    progress = Console(stderr=True)
+    wanted = list(FIGURES.values()) if name == "all" else [FIGURES[name]]
+    with progress.status(name) as status:
+        tell = status.update if progress.is_terminal else progress.print
+        results = make(wanted, QUICK if quick else FULL, out, tell)
+    for result in results:
+        _show(result)
+    result = judge_all(results, wanted) if name == "all" else results[0]
+    typer.echo(json.dumps(result, ensure_ascii=False))
+    return 0 if result["holds"] else 1
+
+
+def make(
+    figures: Sequence[Figure],
+    extent: Extent,
+    out: Path,
+    tell: Tell,
+    connect: Connect = penstock.connect,
+) -> list[dict[str, Any]]:
+    """Each figure's files and verdict; figures of the same series are made from the same measurements."""
+    known: dict[tuple[Series, ...], Data] = {}
+    results = []
+    for one in figures:
+        if one.series not in known:
+            about = _about(one.name, tell)
+            about("loading kernels")
+            load(one.series, connect)
+            points = [measure(one.series, w, extent, about, connect) for w in extent.windows]
+            known[one.series] = Data([m for point in points for m in point])
+        draw.write(one, known[one.series], out)
+        results.append(judge(one, known[one.series]))
+    return results
+
+
+def _about(name: str, tell: Tell) -> Tell:
+    return lambda text: tell(f"{name}: {text}")
+
+
+def _show(result: dict[str, Any]) -> None:
+    typer.echo(f"{result['name']}: {result['claim']}")
+    for kind in ("bars", "aims", "paper"):
+        for name, point in result["measured"][kind].items():
+            mark = "✓" if point["holds"] else "✗"
+            limit = f"{point['sense']} {point['limit']:g}"
+            typer.echo(f"  {mark} {kind:5} {name}: {point['value']:.3g} {point['unit']} ({limit})")
+    typer.echo(f"  {result['verdict']}")

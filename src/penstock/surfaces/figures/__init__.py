@@ -1,0 +1,1 @@
+"""Figures of the papers, drawn anew: trace and queries, a runner, a table of figures, verdicts computed from the data."""
