@@ -221,7 +221,8 @@ class FifoJoin:
             joined(p) if len(parts) > 1 else p[0] for p in map(list, list(zip(*parts, strict=True))[:2])
         )
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
-        self._arena.visits += 2 * len(ts) + (int(stats.sum()) if n > 2 else len(out_ts))
+        # Rows leave a ring untouched: its end moves over them.
+        self._arena.visits += len(ts) + (int(stats[:, :, 1].sum()) if n > 2 else len(out_ts))
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
         return Batch(out_ts, out_exp, self._columns(slots))

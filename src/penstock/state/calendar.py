@@ -16,8 +16,9 @@ from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
 
 FEWEST, MOST = 256, 1 << 20
-CROWD, EAGER_CROWD = 32, 1
-"""Slots a bucket on average from which there are to be more: who looks often looks through the same bucket often."""
+CROWD, EAGER_CROWD = 32, 0.25
+"""Slots a bucket on average from which there are to be more: who looks often looks through the same bucket often, unless
+it is as narrow as a time unit."""
 _BLANK = np.array([0, EARLIEST, 0, 0, EARLIEST], np.int64)
 
 
@@ -66,7 +67,7 @@ class Calendar:
         if self._upkeep.partitions is None:
             buckets = max(buckets, len(self.head))
             crowd = CROWD if self._upkeep.eager is None else EAGER_CROWD
-            while len(self) + coming > crowd * buckets and buckets < MOST:
+            while len(self) + coming > crowd * buckets and latest - now >= buckets and buckets < MOST:
                 buckets *= 4
         shift = int(self.registers[kernels.SHIFT])
         wanted = shift if buckets == len(self.head) else 0

@@ -88,8 +88,10 @@ class Matching:
             done = self._by_search(batch, sign, slots, now)
         if done < len(batch):
             raise StateError(f"a negative tuple at {int(batch.ts[done])} ends no live row")
-        self._registers[EARLY] += int((sign < 0).sum())
-        self._arena.visits += len(batch)
+        early = int((sign < 0).sum())
+        self._registers[EARLY] += early
+        # Who searches counts what it looks at.
+        self._arena.visits += len(batch) - (early if self.kind == SEARCH else 0)
 
     def _by_number(self, batch: Batch, sign: Array, slots: Slots) -> int:
         gids = self._numbers(batch.columns, batch.exp)
