@@ -18,7 +18,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, signs, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, placed, signs, together
 from penstock.operators.negatives import Negatives
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
@@ -117,10 +117,8 @@ class AntiJoinOperation:
             return None
         side = self._sides[which]
         slots = side.alive(now)
-        columns: list[Column] = [ABSENT] * self._widths[which]
-        for k, column in zip(self._stored[which], side.columns(slots), strict=False):
-            columns[k] = column
-        return Batch(np.full(len(slots), now), side.exp[slots], tuple(columns))
+        columns = placed(side.columns(slots), self._stored[which], self._widths[which])
+        return Batch(np.full(len(slots), now), side.exp[slots], columns)
 
     def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
         """Left rows with a NULL key match nothing: they pass as they are."""

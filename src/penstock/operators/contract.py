@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -119,6 +119,14 @@ class Absent(Column):
 
 ABSENT = Absent()
 _NO_TIMES: Ints = np.empty(0, np.int64)
+
+
+def placed(columns: Iterable[Column], where: Sequence[int], width: int) -> tuple[Column, ...]:
+    """Columns at their places among `width`; what else there is nobody reads."""
+    out: list[Column] = [ABSENT] * width
+    for i, column in zip(where, columns, strict=False):
+        out[i] = column
+    return tuple(out)
 
 
 def empty(columns: int) -> Batch:

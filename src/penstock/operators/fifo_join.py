@@ -19,7 +19,7 @@ from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, placed
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
@@ -151,10 +151,8 @@ class FifoJoin:
     def alive(self, which: int, now: int) -> Batch:
         edge = self._stems.edges[which]
         rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
-        columns: list[Column] = [ABSENT] * self._widths[which]
-        for k, column in zip(self._stored[which], self._stems.frames[which].at(rows), strict=False):
-            columns[k] = column
-        return Batch(np.full(len(rows), now), self._stems.table(which)[rows, 0], tuple(columns))
+        columns = placed(self._stems.frames[which].at(rows), self._stored[which], self._widths[which])
+        return Batch(np.full(len(rows), now), self._stems.table(which)[rows, 0], columns)
 
     # ------------------------------------------------------------------ a step
 

@@ -21,7 +21,7 @@ from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, placed, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
@@ -190,10 +190,8 @@ class MultiwayJoin:
         if one.passed_by[0] and one.stem.roster.matches:
             return None
         slots = one.stem.alive(now)
-        columns: list[Column] = [ABSENT] * len(one.schema)
-        for k, column in zip(one.stored, one.stem.columns(slots), strict=False):
-            columns[k] = column
-        return Batch(np.full(len(slots), now), one.stem.exp[slots], tuple(columns))
+        columns = placed(one.stem.columns(slots), one.stored, len(one.schema))
+        return Batch(np.full(len(slots), now), one.stem.exp[slots], columns)
 
     # ------------------------------------------------------------------ walks
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
+from penstock.data.batch import Batch
 from penstock.data.schema import Schema
-from penstock.operators.contract import ABSENT, Holding, Site, empty
+from penstock.operators.contract import Holding, Site, empty, placed
 from penstock.plan.edges import Edge
 from penstock.state.roster import Roster
 
@@ -36,10 +36,10 @@ class Negatives:
         events = self._roster.step(batch.with_columns(stored), now)
         if not len(events.times):
             return empty(self._width)
-        columns: list[Column] = [ABSENT] * self._width
-        for i, column in zip(self._stored, self._roster.columns(events.slots), strict=True):
+        columns = self._roster.columns(events.slots)
+        for column in columns:
             _ = column.values
-            columns[i] = column
         exp = self._roster.slab["exp"][events.slots]
         self._roster.finish()
-        return Batch(events.times, exp, tuple(columns), np.ascontiguousarray(events.signs))
+        out = placed(columns, self._stored, self._width)
+        return Batch(events.times, exp, out, np.ascontiguousarray(events.signs))

@@ -20,7 +20,7 @@ from penstock.data.memory import plus
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels.rows import displace
-from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, together
+from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, placed, together
 from penstock.plan.inner import EXP, SIGN
 from penstock.plan.windows import Range
 from penstock.state import words
@@ -152,8 +152,6 @@ class RowsWindow:
         order = in_order(out_time, out_sign)
         if order is not None:
             out_time, out_slot, out_sign = out_time[order], out_slot[order], out_sign[order]
-        columns: list[Column] = [ABSENT] * self._width
-        for i, column in zip(self._stored, self._pool.frame.at(out_slot), strict=True):
-            columns[i] = column
+        columns = placed(self._pool.frame.at(out_slot), self._stored, self._width)
         self._pool.give(gone[:lost] if lost else NO_SLOTS)
-        return Batch(out_time, np.full(len(out_time), FOREVER), tuple(columns), out_sign)
+        return Batch(out_time, np.full(len(out_time), FOREVER), columns, out_sign)

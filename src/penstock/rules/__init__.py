@@ -6,7 +6,7 @@ cheaper one by `plan.cost`. The order, and why each stands where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from penstock.plan.nodes import AntiJoin, Join, Node
@@ -20,6 +20,7 @@ from penstock.rules.merge_projections import merge_projections
 from penstock.rules.place_negation import place_negation
 from penstock.rules.push_filters import push_filters
 from penstock.rules.reject import reject
+from penstock.rules.walk import every
 
 Rule = Callable[[Node], Node]
 
@@ -59,11 +60,5 @@ def optimize(root: Node, statistics: Statistics | None = None, *, once: bool | N
 
 def has_choice(root: Node) -> bool:
     """Whether other statistics may ask for another place of a negation."""
-    kinds = {type(node) for node in _all(root)}
+    kinds = {type(node) for node in every(root)}
     return {Join, AntiJoin} <= kinds
-
-
-def _all(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _all(below)

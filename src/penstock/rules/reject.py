@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from penstock.errors import PlanError
 from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project, Relation, Scan, Windowed
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.windows import Rows
+from penstock.rules.walk import every
 
 
 def reject(root: Node) -> Node:
-    nodes = list(_all(root))
+    nodes = list(every(root))
     if not any(isinstance(n, Scan) for n in nodes):
         raise PlanError(
             "a standing query reads at least one stream",
@@ -21,12 +20,6 @@ def reject(root: Node) -> Node:
         _check_window(node)
         _check_tables(node)
     return root
-
-
-def _all(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _all(below)
 
 
 def _check_window(node: Node) -> None:

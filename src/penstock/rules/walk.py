@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from penstock.plan.nodes import (
@@ -19,6 +19,13 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
+
+
+def every(node: Node) -> Iterator[Node]:
+    """All nodes of a plan, outermost first."""
+    yield node
+    for below in node.inputs:
+        yield from every(below)
 
 
 def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:

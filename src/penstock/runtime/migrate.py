@@ -22,7 +22,7 @@ from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
-from penstock.rules.walk import with_inputs
+from penstock.rules.walk import every, with_inputs
 from penstock.runtime.build import Pipeline, build
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
@@ -50,7 +50,7 @@ def compare(old: Node, new: Node) -> Comparison | None:
 
 def _compared(old: Node, new: Node, found: Comparison) -> bool:
     if old == new:
-        found.kept += zip(_all(old), _all(new), strict=True)
+        found.kept += zip(every(old), every(new), strict=True)
         return True
     if _alike(old, new):
         found.kept.append((old, new))
@@ -64,7 +64,7 @@ def _compared(old: Node, new: Node, found: Comparison) -> bool:
             return False
         parent, which, other = there.pop(at)
         found.fed.append(((parent, which), leaf))
-        found.kept += zip(_all(other), _all(leaf), strict=True)
+        found.kept += zip(every(other), every(leaf), strict=True)
     found.anew += _inner(new)
     return not there
 
@@ -102,12 +102,6 @@ def _leaves(node: Node) -> Iterator[tuple[Node, int, Node]]:
             yield from _leaves(below)
         else:
             yield node, which, below
-
-
-def _all(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _all(below)
 
 
 def migrated(
