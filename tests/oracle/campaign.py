@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from . import case as cases
 from . import features
@@ -97,8 +97,9 @@ def run(
     stop_at: int = 1_000_000,
     kept: int = 20,
     how: Cut | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Outcome:
-    """Checks every seed; stops after `kept` failures or when `stop_at` comparisons are reached."""
+    """Checks every seed, in a session with these options; stops after `kept` failures or when `stop_at` comparisons are reached."""
     outcome = Outcome()
     start = time.perf_counter()
     for seed in seeds:
@@ -107,7 +108,7 @@ def run(
         outcome.constructs.update(set(+case.constructs()))
         try:
             with limit(PATIENCE):
-                outcome.tally += check_case(case, how)
+                outcome.tally += check_case(case, how, options)
         except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
             outcome.failures.append(Failure.of(case, error))
             if len(outcome.failures) >= kept:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import count
+from typing import Any
 
 from . import campaign, features
 from .campaign import Outcome
@@ -18,8 +19,8 @@ from .campaign import Outcome
 CHUNK = 25
 
 
-def chunk(first: int, enabled: frozenset[str]) -> Outcome:
-    return campaign.run(range(first, first + CHUNK), enabled)
+def chunk(first: int, enabled: frozenset[str], options: dict[str, Any]) -> Outcome:
+    return campaign.run(range(first, first + CHUNK), enabled, options=options)
 
 
 def main() -> int:
@@ -30,14 +31,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1_000_000, help="first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--without", default="", help="constructs never to use")
+    parser.add_argument("--expiry", default="upa", help="the execution: upa, hybrid, negative or direct")
+    parser.add_argument("--eager", type=int, help="time units after which state is looked at")
     parser.add_argument("--failures", type=int, default=20, help="stop after so many")
     arguments = parser.parse_args()
     enabled = features.ALL - features.expand(arguments.without)
+    options = {"expiry": arguments.expiry, "eager": arguments.eager}
     total, began, shown = Outcome(), time.perf_counter(), 0.0
     firsts = count(arguments.seed, CHUNK)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         running: set[Future[Outcome]] = {
-            pool.submit(chunk, next(firsts), enabled) for _ in range(arguments.jobs * 2)
+            pool.submit(chunk, next(firsts), enabled, options) for _ in range(arguments.jobs * 2)
         }
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -47,7 +51,7 @@ def main() -> int:
                 total.tally.comparisons >= arguments.comparisons or len(total.failures) >= arguments.failures
             )
             if not enough:
-                running |= {pool.submit(chunk, next(firsts), enabled) for _ in done}
+                running |= {pool.submit(chunk, next(firsts), enabled, options) for _ in done}
             if time.perf_counter() - shown > 10:
                 shown = time.perf_counter()
                 print(f"{total.tally.comparisons:>10} comparisons, {total.cases} cases, {len(total.failures)} failures, "
