@@ -339,13 +339,12 @@ class _Builder:
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
         site = self._site(node)
-        operator: Operator
         if counts or Pattern.STRICT in patterns or not self._aware:
             strict = pattern(node) is Pattern.STRICT or self._tells(node)
             operator = BagOperation(site, node.schema, in_bags, self._edges(node), retracts=strict)
-        else:
-            operator = SetOperation(site, node.schema, in_sets)
-        return self._stage(operator, *below)
+            return self._stage(operator, *below)
+        stage = self._stage(SetOperation(site, node.schema, in_sets), *below)
+        return self._told(node, stage, all_of(node)) if self._tells(node) else stage
 
     def aggregate(self, node: Aggregate, needed: Needed) -> int:
         below = self._below(node, needed)
