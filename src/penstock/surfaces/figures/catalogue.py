@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.figures import bars, paper
 from penstock.surfaces.figures.data import BATCHED, Data
+from penstock.surfaces.figures.paper import no_reason
 from penstock.surfaces.figures.runner import Series
 
 Judge = Callable[[Data], list[Point]]
@@ -33,6 +34,8 @@ class Figure:
     """Asked of some figures together; shown with each."""
     space: bool = False
     """Drawn is what is kept, not what it costs."""
+    why: Callable[[Data], str] = no_reason
+    """Why less than the paper has, if it is less."""
 
 
 def _with_batched(*series: Series) -> tuple[Series, ...]:
@@ -97,6 +100,7 @@ FIGURES: dict[str, Figure] = {
             bars.weak,
             paper.figure_10,
             bars.faster,
+            why=paper.stronger_nt,
         ),
         Figure(
             "upa-11",
@@ -108,6 +112,7 @@ FIGURES: dict[str, Figure] = {
             bars.by_source,
             paper.figure_11,
             bars.faster,
+            why=paper.stronger_nt,
         ),
         Figure(
             "upa-12",
@@ -119,6 +124,7 @@ FIGURES: dict[str, Figure] = {
             bars.weak,
             paper.figure_12,
             bars.faster,
+            why=paper.stronger_nt,
         ),
         Figure(
             "upa-13",
@@ -130,6 +136,7 @@ FIGURES: dict[str, Figure] = {
             bars.small_state,
             paper.figure_13,
             space=True,
+            why=paper.lighter_rows,
         ),
         Figure(
             "upa-14",
@@ -162,6 +169,7 @@ FIGURES: dict[str, Figure] = {
             bars.weak,
             paper.figure_16,
             bars.faster,
+            why=paper.lighter_rows,
         ),
         Figure(
             "upa-17",
@@ -172,6 +180,7 @@ FIGURES: dict[str, Figure] = {
             "NT(join up) ahead of NT; UPA (its HYBRID, join down) fastest for sufficiently large windows",
             bars.automatic,
             paper.figure_17,
+            why=paper.told_results,
         ),
     )
 }

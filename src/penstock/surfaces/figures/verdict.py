@@ -32,7 +32,7 @@ def judge(figure: Figure, data: Data) -> dict[str, Any]:
             "paper": f"{SOURCE}, Figure {figure.name.removeprefix('upa-')}: {figure.says}",
         },
         "holds": all(bar.holds for bar in bars),
-        "verdict": f"{_lead(figure, data)}; {_bars(bars)}; {_paper(paper)}.",
+        "verdict": f"{_lead(figure, data)}; {_bars(bars)}; {_paper(paper, figure.why(data))}.",
     }
 
 
@@ -111,8 +111,8 @@ def _bars(bars: Sequence[Point]) -> str:
     return f"{len(failed)} of {len(bars)} bars fail ({'; '.join(failed)})"
 
 
-def _paper(points: Sequence[Point]) -> str:
-    """What of the paper's words is so here, and by how much the rest falls short."""
+def _paper(points: Sequence[Point], why: str) -> str:
+    """What of the paper's words is so here, by how much the rest falls short, and why."""
     so = [f"{p.name} ({_short(p.value)})" for p in points if p.holds]
     short = [
         f"{p.name}: {_short(p.value)} {p.unit} where it has {p.limit:g}".replace("  ", " ")
@@ -122,4 +122,4 @@ def _paper(points: Sequence[Point]) -> str:
     parts = ["as in the paper " + ", ".join(so)] * bool(so) + ["unlike the paper " + ", ".join(short)] * bool(
         short
     )
-    return "; ".join(parts)
+    return "; ".join(parts) + (f" ({why})" if short and why else "")
