@@ -9,6 +9,8 @@ import pytest
 
 import penstock
 from penstock.errors import StateError
+from penstock.plan.upkeep import Expiry, Upkeep
+from penstock.runtime.spark.declared import Declared
 from tests.oracle import case as cases
 from tests.oracle.check import judge
 from tests.oracle.trace import Cut, record
@@ -137,3 +139,14 @@ def test_the_oldest_of_equal_rows_leaves_a_count_window(expiry: str, window: str
         session.advance(ts)
         session.update_table("t", delete=[{"x": 1, "w": ts - 1}], insert=[{"x": 1, "w": ts}])
         assert sorted(row["w"] for row in query.snapshot().to_pylist()) == list(range(max(ts - 2, 0), ts))
+
+
+def test_a_checkpoint_keeps_its_execution() -> None:
+    """Its state fits no other; how often state is looked at may change."""
+    upkeep = Upkeep(Expiry.NEGATIVE, eager=2)
+    before = Declared(queries={"q": "SELECT x FROM a"}, since={"q": None}, upkeep=upkeep)
+    assert Declared.of(before.json()) == before
+    Declared(upkeep=Upkeep(Expiry.NEGATIVE, eager=None, partitions=8)).must_follow(before)
+    Declared().must_follow(Declared(upkeep=before.upkeep))
+    with pytest.raises(StateError, match=r"expiry='negative', this session has 'upa'"):
+        Declared().must_follow(before)
