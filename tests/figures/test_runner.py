@@ -77,7 +77,7 @@ def test_files_and_verdicts_are_made_and_what_is_shared_is_measured_once(tmp_pat
         assert all(float(r["cpu_ms_per_1000_tuples"]) > 0 for r in rows)
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(StateError, match=r"penstock\[figures\]"):
-        draw.check()
+        draw.check(tmp_path)

@@ -262,3 +262,10 @@ def test_explain_draws() -> None:
     spans = sorted((float(b.get("y", 0)), float(b.get("x", 0)), float(b.get("width", 0))) for b in boxes)
     for (y, x, width), (next_y, next_x, _) in pairwise(spans):
         assert y != next_y or x + width <= next_x, "boxes of one level do not overlap"
+
+
+def test_a_figure_needs_a_folder(script: Path) -> None:
+    """Said before minutes of measuring, not after."""
+    done = call("figure", "upa-13", "--out", script)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {script}: File exists")

@@ -21,7 +21,7 @@ from penstock.surfaces.figures.verdict import judge, judge_all
 
 def figure(name: str, *, quick: bool, out: Path) -> int:
     """Measure, draw and report; 1 if the claim does not hold."""
-    draw.check()
+    draw.check(out)
     steady()
     progress = Console(stderr=True)
     wanted = list(FIGURES.values()) if name == "all" else [FIGURES[name]]

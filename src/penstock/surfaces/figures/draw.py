@@ -42,10 +42,11 @@ SPACE: tuple[Panel, Panel] = (
 )
 
 
-def check() -> None:
-    """Before anything is measured: can it be drawn?"""
+def check(folder: Path) -> None:
+    """Before anything is measured: can it be drawn, and is there a place for it?"""
     if find_spec("matplotlib") is None:
         raise StateError("figures are drawn with matplotlib", hint="pip install 'penstock[figures]'")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def write(figure: Figure, data: Data, folder: Path) -> None:
