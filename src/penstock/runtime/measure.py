@@ -23,7 +23,7 @@ from penstock.plan.statistics import Statistics
 from penstock.runtime.build import Pipeline
 from penstock.state import words
 
-BITS = 1 << 17
+BITS = 1 << 15
 """Of a column: good for some hundred thousand values."""
 
 
