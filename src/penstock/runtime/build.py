@@ -101,7 +101,7 @@ class Pipeline:
     def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
         """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
         known already."""
-        own = {id(one) for node in nodes for one in self.operators[node]}
+        own = {id(one) for node in nodes for one in self.operators.get(node, ())}
         made = dict(rows)
         for at, (operator, inputs) in enumerate(self.stages):
             if id(operator) in own:
@@ -197,16 +197,17 @@ class _Builder:
         self._since = since
         self._upkeep = upkeep
         self._may_move = may_move
+        self._path: list[Node] = []
+        """The node that is being built, last, below those that wait for it."""
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
+        self._path.append(node)
         stage = _BUILDERS[type(node)](self, node, needed)
-        stages = self._pipeline.stages
-        known = {id(one) for made in self._pipeline.operators.values() for one in made}
-        self._pipeline.operators[id(node)] = [one for one, _ in stages if id(one) not in known]
+        self._path.pop()
         self._pipeline.places[id(node)] = stage
         return stage
 
@@ -224,11 +225,13 @@ class _Builder:
             return pattern(node) is Pattern.STRICT
         return self._upkeep.expiry is Expiry.NEGATIVE
 
-    def _site(self, node: Node) -> Site:
-        name = f"{len(self._pipeline.stages)}.{type(node).__name__.lower()}"
-        self._pipeline.names.setdefault(id(node), []).append(name)
+    def _site(self) -> Site:
+        """Where the next operator of the node that is being built lives."""
+        node, pipeline = self._path[-1], self._pipeline
+        name = f"{len(pipeline.stages)}.{type(node).__name__.lower()}"
+        pipeline.names.setdefault(id(node), []).append(name)
         return Site(
-            self._pipeline.arena,
+            pipeline.arena,
             name,
             self._evaluator,
             self._since,
@@ -238,8 +241,10 @@ class _Builder:
         )
 
     def _stage(self, operator: Operator, *inputs: int) -> int:
-        self._pipeline.stages.append((operator, inputs))
-        return len(self._pipeline.stages) - 1
+        pipeline = self._pipeline
+        pipeline.operators.setdefault(id(self._path[-1]), []).append(operator)
+        pipeline.stages.append((operator, inputs))
+        return len(pipeline.stages) - 1
 
     def _source(self, kind: str, name: str) -> int:
         key = (kind, name.lower())
@@ -264,7 +269,7 @@ class _Builder:
         below = self._stream(node.input) if isinstance(node.input, Scan) else self.build(node.input, read)
         operator: Operator
         if isinstance(window, Rows):
-            operator = RowsWindow(self._site(node), node.schema, sorted(read), window.partition, window.count)
+            operator = RowsWindow(self._site(), node.schema, sorted(read), window.partition, window.count)
         elif isinstance(window, Announced):
             operator = AnnouncedWindow()
         elif not isinstance(window, Range):
@@ -272,7 +277,7 @@ class _Builder:
         elif window.slide == 1:
             operator = RangeWindow(window)
         else:
-            operator = SlidingWindow(self._site(node), window, node.schema, sorted(needed))
+            operator = SlidingWindow(self._site(), window, node.schema, sorted(needed))
         stage = self._stage(operator, below)
         if self._tells(node) and isinstance(window, Range | Announced):
             return self._told(node, stage, needed)
@@ -280,11 +285,11 @@ class _Builder:
 
     def filter(self, node: Filter, needed: Needed) -> int:
         below = self._below(node, needed)
-        return self._stage(Selection(self._site(node), node.predicate), *below)
+        return self._stage(Selection(self._site(), node.predicate), *below)
 
     def project(self, node: Project, needed: Needed) -> int:
         below = self._below(node, needed)
-        return self._stage(Projection(self._site(node), node.outputs, needed), *below)
+        return self._stage(Projection(self._site(), node.outputs, needed), *below)
 
     def join(self, node: Join, needed: Needed) -> int:
         schemas = [i.schema for i in node.inputs]
@@ -293,7 +298,7 @@ class _Builder:
         equalities, residuals = take_apart(node.predicates, schemas)
         fifo = all(p in (Pattern.MONOTONIC, Pattern.WEAKEST) for p in patterns)
         tables = [is_table(i) for i in node.inputs]
-        site = self._site(node)
+        site = self._site()
         operator: Operator
         walkable = is_connected(len(below), equalities) and (len(below) == 2 or not residuals)
         if self._aware and fifo and walkable and not any(tables):
@@ -306,7 +311,7 @@ class _Builder:
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
         below = self._below(node, needed)
         schemas = (node.left.schema, node.right.schema)
-        operator = AntiJoinOperation(self._site(node), schemas, node.predicates, self._edges(node), needed)
+        operator = AntiJoinOperation(self._site(), schemas, node.predicates, self._edges(node), needed)
         return self._stage(operator, *below)
 
     def union(self, node: Union, needed: Needed) -> int:
@@ -321,7 +326,7 @@ class _Builder:
 
     def _told(self, node: Node, stage: int, needed: Needed) -> int:
         """The edge that leaves a node, with every end told."""
-        return self._stage(Negatives(self._site(node), node.schema, sorted(needed), edge(node)), stage)
+        return self._stage(Negatives(self._site(), node.schema, sorted(needed), edge(node)), stage)
 
     def distinct(self, node: Distinct, needed: Needed) -> int:
         return self._set_operation(node, needed, sets.DISTINCT, bags.DISTINCT, counts=False)
@@ -338,7 +343,7 @@ class _Builder:
         """Where ends are known in advance and copies need not be counted, three numbers a value do."""
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
-        site = self._site(node)
+        site = self._site()
         if counts or Pattern.STRICT in patterns or not self._aware:
             strict = pattern(node) is Pattern.STRICT or self._tells(node)
             operator = BagOperation(site, node.schema, in_bags, self._edges(node), retracts=strict)
@@ -351,15 +356,15 @@ class _Builder:
         retracts = node is not self._replacing
         operator: Operator
         if self._aware and not retracts and slides(node, pattern(node.input)):
-            operator = SlidingSums(self._site(node), node)
+            operator = SlidingSums(self._site(), node)
         else:
             (below_it,) = self._edges(node)
-            operator = Grouping(self._site(node), node, below_it, retracts, self._strings)
+            operator = Grouping(self._site(), node, below_it, retracts, self._strings)
         return self._stage(operator, *below)
 
     def to_stream(self, node: ToStream, needed: Needed) -> int:
         below = self._below(node, needed)
-        operator = ToStreamOperation(self._site(node), node.schema, node.kind, *self._edges(node))
+        operator = ToStreamOperation(self._site(), node.schema, node.kind, *self._edges(node))
         return self._stage(operator, *below)
 
 
