@@ -20,8 +20,9 @@ from penstock.data.clock import FOREVER
 from penstock.data.types import Type
 from penstock.kernels import groups as kernels
 from penstock.kernels.sets import NEVER
+from penstock.operators.abilities import Holding
 from penstock.operators.accumulators import Accumulators, Both, Step
-from penstock.operators.contract import Holding, Site, empty, in_order
+from penstock.operators.contract import Site, empty, in_order
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Aggregation
 from penstock.plan.functions import cast

@@ -17,8 +17,9 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
+from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import KeyMaker, Tester, take_apart
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, placed, signs, together
+from penstock.operators.contract import ABSENT, Site, empty, in_order, placed, signs, together
 from penstock.operators.negatives import Negatives
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns

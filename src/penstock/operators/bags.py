@@ -20,7 +20,8 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.kernels import sets
-from penstock.operators.contract import Holding, Site, empty, in_order, signs
+from penstock.operators.abilities import Holding
+from penstock.operators.contract import Site, empty, in_order, signs
 from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.state import words

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,59 +30,6 @@ class Operator(Protocol):
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         """Changes on the inputs, time up to `now` → changes on the output."""
-        ...
-
-
-class Holding(NamedTuple):
-    """What an operator remembers of something, in which structure, and how many rows of it now."""
-
-    what: str
-    structure: str
-    rows: int
-
-
-@runtime_checkable
-class Holds(Protocol):
-    """An operator that remembers."""
-
-    def holdings(self) -> list[Holding]: ...
-
-
-class Share:
-    """How many of the rows (or pairs) that were tested passed, of late."""
-
-    __slots__ = ("passed", "tested")
-    RECENT = 1 << 20
-
-    def __init__(self) -> None:
-        self.tested = self.passed = 0.0
-
-    def count(self, tested: float, passed: float) -> None:
-        if self.tested > self.RECENT:
-            self.tested, self.passed = self.tested / 2, self.passed / 2
-        self.tested += tested
-        self.passed += passed
-
-    @property
-    def value(self) -> float | None:
-        return self.passed / self.tested if self.tested else None
-
-
-@runtime_checkable
-class Measures(Protocol):
-    """An operator that counts what passes its predicates."""
-
-    def shares(self) -> dict[str, float]:
-        """By a predicate's text: the share of rows, or of pairs, that pass."""
-        ...
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """An operator that can say what is alive on an input, so that another can take its place."""
-
-    def alive(self, which: int, now: int) -> Batch | None:
-        """The rows of an input, with the columns that are read of them; None: not all are known."""
         ...
 
 

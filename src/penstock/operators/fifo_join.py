@@ -18,8 +18,9 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import chains
+from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, placed
+from penstock.operators.contract import ABSENT, Site, empty, placed
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 

@@ -20,8 +20,9 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
+from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Tester, offsets, take_apart
-from penstock.operators.contract import ABSENT, Holding, Share, Site, empty, in_order, placed, together
+from penstock.operators.contract import ABSENT, Site, empty, in_order, placed, together
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern

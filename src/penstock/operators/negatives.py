@@ -14,7 +14,8 @@ import numpy as np
 
 from penstock.data.batch import Batch
 from penstock.data.schema import Schema
-from penstock.operators.contract import Holding, Site, empty, placed
+from penstock.operators.abilities import Holding
+from penstock.operators.contract import Site, empty, placed
 from penstock.plan.edges import Edge
 from penstock.state.roster import Roster
 

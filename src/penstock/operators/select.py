@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Batch
-from penstock.operators.contract import ABSENT, Share, Site, empty
+from penstock.operators.abilities import Share
+from penstock.operators.contract import ABSENT, Site, empty
 from penstock.plan.expressions import Column as ColumnRef
 from penstock.plan.expressions import Expression, Named
 

@@ -18,7 +18,8 @@ from penstock.data.clock import FOREVER
 from penstock.data.memory import room
 from penstock.data.schema import Schema
 from penstock.kernels import sets as kernels
-from penstock.operators.contract import Holding, Site, empty
+from penstock.operators.abilities import Holding
+from penstock.operators.contract import Site, empty
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.calendar import Calendar

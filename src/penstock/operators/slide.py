@@ -16,8 +16,9 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, gather
 from penstock.data.memory import room
 from penstock.kernels import slide as kernels
+from penstock.operators.abilities import Holding
 from penstock.operators.accumulators import sum_kind
-from penstock.operators.contract import Holding, Site, empty
+from penstock.operators.contract import Site, empty
 from penstock.plan.expressions import Aggregation, Expression
 from penstock.plan.nodes import Aggregate
 from penstock.plan.pattern import Pattern

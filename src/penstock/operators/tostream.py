@@ -17,7 +17,8 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import FOREVER
 from penstock.data.schema import Schema
-from penstock.operators.contract import Holding, Site, empty
+from penstock.operators.abilities import Holding
+from penstock.operators.contract import Site, empty
 from penstock.plan.edges import Edge
 from penstock.plan.nodes import StreamKind
 from penstock.state import words

@@ -20,7 +20,8 @@ from penstock.data.memory import plus
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels.rows import displace
-from penstock.operators.contract import ABSENT, Holding, Site, empty, in_order, placed, together
+from penstock.operators.abilities import Holding
+from penstock.operators.contract import ABSENT, Site, empty, in_order, placed, together
 from penstock.plan.inner import EXP, SIGN
 from penstock.plan.windows import Range
 from penstock.state import words

@@ -12,7 +12,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
-from penstock.operators.contract import Holding
+from penstock.operators.abilities import Holding
 from penstock.plan.edges import Edge
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root

@@ -15,11 +15,12 @@ from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.kernels import bags, sets
+from penstock.operators.abilities import Holding, Holds
 from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
 from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
-from penstock.operators.contract import Holding, Holds, Operator, Site
+from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.operators.fifo_join import FifoJoin, is_connected

@@ -14,8 +14,8 @@ from penstock.data.batch import Batch
 from penstock.data.clock import FOREVER
 from penstock.data.types import Type
 from penstock.kernels.counting import note
+from penstock.operators.abilities import Measures
 from penstock.operators.anti import AntiJoinOperation
-from penstock.operators.contract import Measures
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import Node, Scan
 from penstock.plan.roots import Root

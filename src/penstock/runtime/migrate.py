@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.data.batch import Batch
-from penstock.operators.contract import ABSENT, Remembers
+from penstock.operators.abilities import Remembers
+from penstock.operators.contract import ABSENT
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project
