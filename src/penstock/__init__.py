@@ -31,7 +31,8 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.surfaces.on_spark import SparkSession
-    from penstock.surfaces.session import Query, Session
+    from penstock.surfaces.query import Query
+    from penstock.surfaces.session import Session
 
 __version__ = "0.1.0"
 

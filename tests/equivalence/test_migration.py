@@ -13,7 +13,8 @@ from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
 from penstock.runtime.migrate import compare
-from penstock.surfaces.session import Query, Session
+from penstock.surfaces.query import Query
+from penstock.surfaces.session import Session
 
 STREAMS = ";".join(
     f"CREATE STREAM {name} (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF 0" for name in "abc"

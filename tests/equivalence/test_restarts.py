@@ -18,7 +18,8 @@ from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.snapshot import dump, read, restore, write
-from penstock.surfaces.session import Query, Session
+from penstock.surfaces.query import Query
+from penstock.surfaces.session import Session
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
@@ -172,7 +173,7 @@ from penstock.language import bind, parse
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.snapshot import read, restore
-from penstock.surfaces.session import Query
+from penstock.surfaces.query import Query
 from tests.equivalence.test_restarts import GROWING, growing, pushed
 
 session = growing()

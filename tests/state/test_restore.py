@@ -15,7 +15,8 @@ from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.embedded import Engine
 from penstock.runtime.snapshot import Snapshot, dump, restore
-from penstock.surfaces.session import Query, Session
+from penstock.surfaces.query import Query
+from penstock.surfaces.session import Session
 
 DECLARED = (
     "CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF 3",

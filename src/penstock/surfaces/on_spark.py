@@ -25,7 +25,8 @@ from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.places import Place
 from penstock.surfaces.arguments import checked_name
 from penstock.surfaces.options import Options
-from penstock.surfaces.session import Query, Rows, Session, no_rows
+from penstock.surfaces.query import Query
+from penstock.surfaces.session import Rows, Session, no_rows
 
 
 class SparkQuery(Query):

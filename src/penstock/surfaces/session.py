@@ -31,9 +31,7 @@ from penstock.language import (
     parse,
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
-from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
-from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
@@ -51,145 +49,13 @@ from penstock.surfaces.arguments import (
     sql_text,
 )
 from penstock.surfaces.options import Options
+from penstock.surfaces.query import Query
 
 Rows = Any
 """Arrow table or batch, pandas frame, dict of columns, or list of dicts."""
 
 
 _TUNED = ("eager", "lazy", "partitions")
-
-
-class Query:
-    """A standing query: sees rows with ts > the clock at its registration, until dropped."""
-
-    def __init__(self, session: Session, standing: Standing, bound: Bound) -> None:
-        self._session = session
-        self._standing = standing
-        self._bound = bound
-
-    @property
-    def name(self) -> str:
-        return self._standing.name
-
-    @property
-    def pattern(self) -> str:
-        """MONOTONIC, WEAKEST, WEAK or STRICT."""
-        return self._standing.root.judged.pattern.value
-
-    @property
-    def matched(self) -> int:
-        """How many changes there have been so far."""
-        self._session.engine.settle()
-        return self._standing.answer.matched
-
-    @property
-    def sql(self) -> str:
-        return self._bound.text
-
-    @property
-    def lifespan(self) -> int | None:
-        """LIFESPAN in microseconds (plain units if written without one); None: results never go stale."""
-        return self._bound.lifespan
-
-    @property
-    def ranks(self) -> tuple[Rank, ...]:
-        """RANK clauses, best first."""
-        return self._bound.ranks
-
-    def alter(self, statement: AlterQuery) -> None:
-        """Take another lifespan or other ranks, as ALTER QUERY says; the query runs on undisturbed."""
-        self._check_registered()
-        if statement.lifespan is not None:
-            self._bound = dataclasses.replace(self._bound, lifespan=statement.lifespan)
-        if statement.ranks is not None:
-            self._bound = dataclasses.replace(self._bound, ranks=statement.ranks)
-
-    @property
-    def size_bytes(self) -> int:
-        """What the query's operators remember."""
-        self._session.engine.settle()
-        return self._standing.pipeline.arena.size_bytes
-
-    @property
-    def answer_bytes(self) -> int:
-        """What the kept answer takes."""
-        self._session.engine.settle()
-        return self._standing.answer.size_bytes
-
-    @property
-    def visits(self) -> int:
-        """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
-        self._session.engine.settle()
-        return self._standing.pipeline.arena.visits + self._standing.answer.visits
-
-    def explain(self) -> str:
-        """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
-        engine, standing = self._session.engine, self._standing
-        engine.settle()
-        expected = by_node(standing.root.node, engine.statistics(standing))
-
-        def notes(node: Node) -> list[str]:
-            held = standing.pipeline.holdings(node)
-            said = [f"{what}: {rows:,}, {how}" for what, how, rows in held]
-            if held:
-                rows = sum(one.rows for one in held)
-                said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
-            if node is standing.root.node:
-                said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
-            return said
-
-        return explain(standing.root.node, notes)
-
-    def changes(self) -> pa.Table:
-        """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
-
-        A query that stopped at an error first hands over what it had made.
-        """
-        self._check_registered()
-        if not self._standing.answer.has_changes:
-            self._session.engine.check(self._standing)
-        return self._standing.answer.changes()
-
-    def snapshot(self, at: object = None) -> pa.Table:
-        """The answer at the engine's clock."""
-        self._check()
-        engine = self._session.engine
-        if at is not None:
-            when = self._session.instant(at)
-            if when < engine.clock:
-                raise StateError(
-                    f"the answer at {when} is gone: the clock is at {engine.clock}",
-                    hint="take snapshots at the clock",
-                )
-            if when > engine.clock:
-                raise StateError(
-                    f"the answer at {when} is not known yet: the clock is at {engine.clock}",
-                    hint="advance first",
-                )
-        if not self._standing.answer.kept:
-            raise StateError(
-                f"query {self.name} is MONOTONIC: its results are a stream and are not kept",
-                hint="read changes(), or register it with keep=True",
-            )
-        table: pa.Table = engine.snapshot(self._standing)
-        return table
-
-    def drop(self) -> None:
-        """Remove the query; its state is freed."""
-        self._check_registered()
-        self._session.drop(self.name)
-
-    def _check_registered(self) -> None:
-        self._session.engine.settle()
-        if self._session.engine.queries.get(self.name.lower()) is not self._standing:
-            raise StateError(f"query {self.name} was dropped")
-
-    def _check(self) -> None:
-        self._check_registered()
-        self._session.engine.check(self._standing)
-
-    def __repr__(self) -> str:
-        return f"<penstock query {self.name}: {self.pattern}>"
 
 
 class Session:

@@ -11,7 +11,8 @@ from penstock.rules.flatten_joins import flatten_joins
 from penstock.rules.merge_projections import merge_projections
 from penstock.rules.push_filters import push_filters
 from penstock.rules.reject import reject
-from penstock.surfaces.session import Query, Session
+from penstock.surfaces.query import Query
+from penstock.surfaces.session import Session
 
 RULES = (push_filters, flatten_joins, push_filters, merge_projections, reject)
 """Those that every plan needs; what stands above what, they leave alone."""
