@@ -33,7 +33,8 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.border import read_rows
-from penstock.runtime.embedded import Engine, Replan, Standing, one_clock
+from penstock.runtime.embedded import Engine, Standing, one_clock
+from penstock.runtime.replan import Replan
 from penstock.runtime.source import Source
 from penstock.state import words
 from penstock.state.arrow import from_arrow, to_arrow

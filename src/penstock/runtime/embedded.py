@@ -8,7 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,15 +23,15 @@ from penstock.errors import DataError, PenstockError, StateError
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.cost import estimate
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build
-from penstock.runtime.measure import Measured, counted
+from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
+from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.source import Source
 from penstock.state.strings import Strings
 
@@ -50,13 +50,6 @@ Feeds = Mapping[tuple[str, str], Batch]
 """What comes in, by ('stream' | 'table', name in lower case)."""
 
 
-Replan = Callable[[Statistics], Sequence[Root]]
-FIRST_LOOK, LAST_LOOK = 1 << 12, 1 << 18
-"""Rows of a query's streams between looks at its plan: few at first, then twice as many each time."""
-SAVES = 0.8
-"""A plan takes another's place if it is expected to cost so much of it."""
-
-
 @dataclass(slots=True)
 class Standing:
     """A registered query as it runs."""
@@ -69,11 +62,8 @@ class Standing:
     answer: Answer
     begun: bool = False
     failed: PenstockError | None = field(default=None)
-    replan: Replan | None = None
-    """Gives plans that are good for what is known of the data; None: there is only one."""
-    measured: Measured | None = None
-    patience: int = FIRST_LOOK
-    """Rows after which plans are compared again."""
+    replanning: Replanning | None = None
+    """None: there is only one plan."""
     migrations: int = 0
 
 
@@ -156,9 +146,9 @@ class Engine:
             evaluator.release()
             raise
         answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
-        standing = Standing(name, root, since, evaluator, pipeline, answer, replan=replan)
+        standing = Standing(name, root, since, evaluator, pipeline, answer)
         if replan is not None:
-            standing.measured = Measured(root)
+            standing.replanning = Replanning(replan, root)
         self.queries[name.lower()] = standing
         self._slice = min(self._slice, pipeline.slice)
         for stream in pipeline.streams:
@@ -265,23 +255,19 @@ class Engine:
         finally:
             self._stepping = False
         for standing in self.queries.values():
-            if standing.measured is not None and standing.measured.rows >= standing.patience:
-                self._reconsider(standing, standing.measured)
+            self._reconsider(standing)
         self.sweep_strings()
         if errors:
             raise errors[0]
 
-    def _reconsider(self, standing: Standing, measured: Measured) -> None:
-        """Whether another plan is better by now, and if so, go on with it."""
-        assert standing.replan is not None
-        if standing.failed is not None:
+    def _reconsider(self, standing: Standing) -> None:
+        """Go on with another plan if one is better by now and its state can be made."""
+        replanning = standing.replanning
+        if replanning is None or not replanning.due or standing.failed is not None:
             return
-        known = measured.statistics(standing.pipeline, self._table_sizes, self._now)
-        measured.begin()
-        standing.patience = min(2 * standing.patience, LAST_LOOK)
-        limit = SAVES * estimate(standing.root.node, known).total
-        for root in sorted(standing.replan(known), key=lambda one: estimate(one.node, known).total):
-            if estimate(root.node, known).total >= limit or self._migrate(standing, root):
+        for root in replanning.better(standing.root, standing.pipeline, self._table_sizes, self._now):
+            if self._migrate(standing, root):
+                replanning.moved()
                 return
 
     @property
@@ -306,7 +292,6 @@ class Engine:
         standing.evaluator.release()
         standing.evaluator, standing.pipeline, standing.root = evaluator, pipeline, root
         standing.migrations += 1
-        standing.patience = FIRST_LOOK
         self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
         return True
 
@@ -356,8 +341,8 @@ class Engine:
             else:
                 inputs[kind, name] = self._table_feed(standing, name, updates, contents)
         standing.begun = True
-        if standing.measured is not None:
-            standing.measured.see(inputs)
+        if standing.replanning is not None:
+            standing.replanning.measured.see(inputs)
         standing.answer.take(standing.pipeline.step(inputs, now), now)
 
     def _table_feed(
