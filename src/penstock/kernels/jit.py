@@ -65,6 +65,16 @@ def prefetch(_: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), emit
 
 
+@_intrinsic
+def lowest_bit(_: Any, word: Any) -> Any:
+    """The number of the lowest bit that is set; of none, 64."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), emit
+
+
 class _Notice(event.Listener):
     """Says once that compiling has begun."""
 

@@ -255,6 +255,22 @@ def insert_places(codes: Codes, new: Codes, data: Bytes, start: Places, size: Si
     return out
 
 
+@maker
+def places(codes: Codes, among: Codes, data: Bytes, start: Places, size: Sizes) -> Places:
+    """Where each of the codes lies among sorted ones: 2 k between, 2 k + 1 if it is one of them, k being less."""
+    out = np.empty(len(codes), np.int64)
+    for i in range(len(codes)):
+        low, high = 0, len(among)
+        while low < high:
+            middle = (low + high) // 2
+            if order_of(among[middle], codes[i], data, start, size) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = 2 * low + (low < len(among) and among[low] == codes[i])
+    return out
+
+
 @kernel
 def _matches(data: Bytes, at: int, part: int, length: int) -> bool:
     for j in range(length):

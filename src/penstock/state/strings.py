@@ -208,6 +208,10 @@ class Strings:
             self._ranked_at = now
         return self._ranks
 
+    def places(self, codes: Codes, among: Codes) -> NDArray[np.int64]:
+        """Where strings lie among sorted ones: 2 k between, or 2 k + 1 if it is one of them, k being less."""
+        return kernels.places(codes, among, self._data, self._start, self._size)
+
     def search(self, mode: int, texts: Codes, parts: Codes) -> Mask:
         """Row by row: starts with (0), ends with (1), contains (2); one side may be of length 1."""
         return kernels.search(mode, texts, parts, self._data, self._start, self._size)

@@ -1,0 +1,336 @@
+"""The eddy of a stream: every row is sorted once, for all queries that read the stream.
+
+Paper      Madden et al. 2002, §2.1–2.2: lineage instead of copies, grouped filters, completion by bits.
+Invariant  a row is in a query's part of the answer exactly if the query's predicate is TRUE for it; a row without
+           queries left is dropped at once.
+State      per query a bit; per subject a grouped filter; per disjunction over several subjects a plane of bits. Nothing of
+           rows: those are in flight one batch at a time.
+Cost       per row and operator visited a look-up and words / 4 instructions; per query nothing.
+
+Rows go in groups whose lineage stays in the cache; a group is routed as one (`flow.routing`). Operators that call Python
+functions come after all others, as they do in a query by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.memory import room
+from penstock.errors import PenstockError
+from penstock.flow.routing import Ledger, Router
+from penstock.kernels import lineage as kernels
+from penstock.operators.evaluate import Evaluator, Predicate
+from penstock.operators.expressions.parts import RowError
+from penstock.operators.grouped import GroupedFilter, bit_of
+from penstock.plan.catalog import Function
+from penstock.plan.clauses import NEVER, Clause, clauses
+from penstock.plan.expressions import Expression, columns
+from penstock.state.strings import Strings
+
+CACHE = 1 << 19
+"""Bytes of lineage of a group."""
+GROUP = 1 << 12
+"""Rows of a group, at most."""
+_ALL = np.uint64(2**64 - 1)
+
+
+@dataclass(slots=True)
+class Member:
+    """A query of the eddy, as far as it is one predicate over the stream."""
+
+    bit: int
+    predicate: Expression | None
+    subjects: tuple[Expression, ...] = ()
+    planes: int = 0
+    failed: PenstockError | None = None
+    """Its predicate could not be computed for some row: it gets no more of them."""
+    evaluator: Evaluator | None = None
+    test: Predicate | None = None
+    """By itself; made when it is needed."""
+
+
+@dataclass(slots=True)
+class Sorted:
+    """A batch of rows, and who wants which."""
+
+    batch: Batch
+    rows: Array
+    """Those that somebody wants."""
+    counts: Array
+    """By bit: how many."""
+    lineage: Array | None
+    """By row, if it was to be kept."""
+
+    def split(self, wanted: Array) -> Split:
+        """Row numbers by bit, of the wanted bits."""
+        assert self.lineage is not None
+        mask = np.unpackbits(wanted.view(np.uint8), bitorder="little").view(np.bool_)
+        ends = np.cumsum(np.where(mask[: len(self.counts)], self.counts, 0))
+        starts = ends - np.where(mask[: len(self.counts)], self.counts, 0)
+        out = room(int(ends[-1]) if len(ends) else 0, np.int32)
+        kernels.split(self.lineage, self.rows, wanted, starts.copy(), out)
+        return Split(starts, ends, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Row numbers by bit."""
+
+    starts: Array
+    ends: Array
+    rows: Array
+
+    def of(self, bit: int) -> Array:
+        found: Array = self.rows[int(self.starts[bit]) : int(self.ends[bit])]
+        return found
+
+
+@dataclass(slots=True)
+class Operator:
+    """A grouped filter on its way through the eddy."""
+
+    filter: GroupedFilter
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+class Eddy:
+    """Sorts the rows of one stream."""
+
+    def __init__(
+        self, strings: Strings, functions: Mapping[str, Function], routing: str = "thompson", seed: int = 0
+    ) -> None:
+        self._strings = strings
+        self._functions = functions
+        self._cheap, self._costly = Router(routing, seed), Router(routing, seed + 1)
+        self.operators: dict[Expression, Operator] = {}
+        self.members: dict[int, Member] = {}
+        self.words = 1
+        self._free: list[int] = []
+        self._next = 0
+        self.start = np.zeros(1, np.uint64)
+        """The queries there are."""
+        self.counts = np.zeros(64, np.int64)
+        """By bit: rows so far, of whoever had the bit."""
+        self._open: list[Array] = []
+        """By plane: the queries that have no such disjunction."""
+        self._read: tuple[int, ...] = ()
+        self.rows = 0
+        self.visits = 0
+
+    # ------------------------------------------------------------------ who is there
+
+    def enrol(self, predicate: Expression | None) -> Member:
+        """A query that from now on gets the rows for which its predicate is TRUE."""
+        bit = self._free.pop() if self._free else self._new_bit()
+        member = self.members[bit] = Member(bit, predicate)
+        asked = () if predicate is None else clauses(predicate)
+        try:
+            self._ask(member, asked)
+        except PenstockError:
+            self.leave(member)
+            raise
+        if NEVER not in asked:
+            word, mark = bit_of(bit)
+            self.start[word] |= mark
+        return member
+
+    def _new_bit(self) -> int:
+        self._next += 1
+        if self._next > 64 * self.words:
+            self._widen(2 * self.words)
+        return self._next - 1
+
+    def _widen(self, words: int) -> None:
+        more = words - self.words
+        self.words = words
+        self.start = np.concatenate([self.start, np.zeros(more, np.uint64)])
+        self.counts = np.concatenate([self.counts, np.zeros(64 * more, np.int64)])
+        self._open = [np.concatenate([o, np.full(more, _ALL)]) for o in self._open]
+        for operator in self.operators.values():
+            operator.filter.widen(words)
+
+    def _ask(self, member: Member, asked: Sequence[Clause]) -> None:
+        must: dict[Expression, list[Clause]] = {}
+        may: dict[Expression, dict[int, Clause]] = {}
+        for clause in asked:
+            subjects = dict.fromkeys(atom.subject for atom in clause)
+            if len(subjects) == 1:
+                must.setdefault(clause[0].subject, []).append(clause)
+            elif subjects:
+                for subject in subjects:
+                    part = tuple(atom for atom in clause if atom.subject == subject)
+                    may.setdefault(subject, {})[member.planes] = part
+                member.planes += 1
+        word, mark = bit_of(member.bit)
+        while len(self._open) < member.planes:
+            self._open.append(np.full(self.words, _ALL))
+        for plane in self._open[: member.planes]:
+            plane[word] &= ~mark
+        for subject in {**must, **may}:
+            operator = self.operators.get(subject)
+            if operator is None:
+                evaluator = Evaluator(self._strings, self._functions)
+                operator = Operator(GroupedFilter(subject, evaluator, self._strings, self.words))
+                self.operators[subject] = operator
+            member.subjects += (subject,)
+            operator.filter.add(member.bit, must.get(subject, []), may.get(subject, {}))
+            operator.ledger.predicates = operator.filter.predicates
+        self._look_again()
+
+    def leave(self, member: Member) -> None:
+        """The query is gone, and its bit may be another's."""
+        word, mark = bit_of(member.bit)
+        self.start[word] &= ~mark
+        for plane in self._open[: member.planes]:
+            plane[word] |= mark
+        while self._open and (self._open[-1] == _ALL).all():
+            self._open.pop()
+        for subject in member.subjects:
+            operator = self.operators[subject]
+            operator.filter.remove(member.bit)
+            operator.ledger.predicates = operator.filter.predicates
+            if not operator.filter.asked:
+                operator.filter.release()
+                del self.operators[subject]
+            elif operator.filter.wasteful:
+                operator.filter.merge()
+        if member.evaluator is not None:
+            member.evaluator.release()
+        del self.members[member.bit]
+        self._free.append(member.bit)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._read = tuple(sorted({c.index for subject in self.operators for c in columns(subject)}))
+
+    # ------------------------------------------------------------------ rows
+
+    def sort(self, batch: Batch, *, keep: bool) -> tuple[Sorted, list[Member]]:
+        """Find out who wants which rows, and which queries failed in doing so."""
+        try:
+            return self._sorted(batch, self.start, keep), []
+        except RowError:
+            return self._apart(batch)
+
+    def again(self, batch: Batch) -> Sorted:
+        """The same for rows that were sorted (and counted) before, for the queries there are now."""
+        before = (self.counts.copy(), self.rows, self.visits)
+        made, _ = self.sort(batch, keep=True)
+        self.counts, self.rows, self.visits = before
+        return made
+
+    def _sorted(self, batch: Batch, start: Array, keep: bool) -> Sorted:
+        n, words = len(batch), self.words
+        size = max(64, min(GROUP, CACHE // (8 * words)))
+        held = room((n if keep else min(n, size), words), np.uint64)
+        planes = [np.empty((min(n, size), words), np.uint64) for _ in self._open]
+        scratch, counts = np.empty((8, words), np.uint64), np.zeros(64 * words, np.int64)
+        codes, alive = np.zeros(min(n, size), np.int32), []
+        read = {i: batch.columns[i] for i in self._read}
+        for column in read.values():
+            _ = column.values
+        row = list(batch.columns)
+        for begin in range(0, n, size):
+            stop = min(begin + size, n)
+            for i, column in read.items():
+                row[i] = column.slice(begin, stop)
+            lineage = held[begin:stop] if keep else held[: stop - begin]
+            rows = self._group(row, start, lineage, [p[: stop - begin] for p in planes], codes)
+            kernels.tally(lineage, rows, scratch, counts)
+            alive.append(rows + np.int32(begin))
+        self.counts += counts
+        self.rows += n
+        for operator in self.operators.values():
+            operator.ledger.fade(n)
+        rows = np.concatenate(alive) if alive else np.empty(0, np.int32)
+        return Sorted(batch, rows, counts, held if keep else None)
+
+    def _group(
+        self,
+        columns: Sequence[Column],
+        start: Array,
+        lineage: Array,
+        planes: Sequence[Array],
+        codes: Array,
+    ) -> Array:
+        """The rows of a group that somebody wants."""
+        if not start.any():
+            return np.empty(0, np.int32)
+        rows, fresh = np.arange(len(lineage), dtype=np.int32), True
+        for plane, closed in zip(planes, self._open, strict=True):
+            plane[:] = closed
+        for operator in self._route():
+            if not len(rows):
+                break
+            began = time.perf_counter_ns()
+            visited, left = operator.filter.visit(columns, rows, fresh, start, lineage, codes)
+            operator.ledger.note(visited, len(rows) - left, time.perf_counter_ns() - began)
+            self.visits += visited
+            rows, fresh = rows[:left], False
+            for number, table in operator.filter.planes.items():
+                kernels.permit(table, codes, rows, planes[number])
+        if fresh:
+            lineage[:] = start
+        for plane in planes:
+            rows = rows[: kernels.require(plane, rows, lineage)]
+        return rows
+
+    def _route(self) -> list[Operator]:
+        """Operators in the order of their visits."""
+        cheap = [o for o in self.operators.values() if not o.filter.costly]
+        costly = [o for o in self.operators.values() if o.filter.costly]
+        return [
+            operators[i]
+            for operators, router in ((cheap, self._cheap), (costly, self._costly))
+            for i in router.order([o.ledger for o in operators])
+        ]
+
+    # ------------------------------------------------------------------ functions that fail
+
+    def _apart(self, batch: Batch) -> tuple[Sorted, list[Member]]:
+        """A Python function failed on some row. Who calls one computes its predicate by itself: whether a function sees a
+        row must not hang on what others ask."""
+        start, apart = self.start.copy(), []
+        for member in self.members.values():
+            word, mark = bit_of(member.bit)
+            if start[word] & mark and any(self.operators[s].filter.costly for s in member.subjects):
+                start[word] &= ~mark
+                apart.append(member)
+        made = self._sorted(batch, start, keep=True)
+        assert made.lineage is not None
+        dead = np.ones(len(batch), np.bool_)
+        dead[made.rows] = False
+        made.lineage[dead] = 0
+        failed = []
+        for member in apart:
+            word, mark = bit_of(member.bit)
+            try:
+                found = np.flatnonzero(self._alone(member)(batch.columns, len(batch)))
+            except RowError as error:
+                error.note_time(batch.ts)
+                member.failed = error
+                self.start[word] &= ~mark
+                failed.append(member)
+                continue
+            made.lineage[found, word] |= mark
+            made.counts[member.bit] += len(found)
+            self.counts[member.bit] += len(found)
+        made.rows = np.flatnonzero(made.lineage.any(axis=1)).astype(np.int32)
+        return made, failed
+
+    def _alone(self, member: Member) -> Predicate:
+        if member.test is None:
+            assert member.predicate is not None
+            member.evaluator = Evaluator(self._strings, self._functions)
+            member.test = member.evaluator.predicate(member.predicate)
+        return member.test
+
+    @property
+    def size_bytes(self) -> int:
+        """What all grouped filters take."""
+        return sum(o.filter.size_bytes for o in self.operators.values()) + self.counts.nbytes

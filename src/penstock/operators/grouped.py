@@ -1,0 +1,260 @@
+"""Grouped filter: what many queries ask of one subject, answered by one look.
+
+Paper      Madden et al. 2002, §2.2 (grouped filter).
+Invariant  `table[id of a value]` has a bit for every query that does not object to the value; queries that ask nothing
+           here have theirs everywhere. Ids stay valid for the queries there were when they were given: a cell that a new
+           query cuts in two keeps its id for the lower half, and the new query has not seen those rows.
+State      per subject: the constants in order (*bounds* cut the values into *cells*), per cell a bitmap; per disjunction
+           over several subjects a second table (*plane*) of what satisfies it here.
+Cost       a look-up and words / 4 instructions a row, however many queries; adding or removing a query: O(cells).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+
+from penstock.data.batch import Array, Column, Mask
+from penstock.data.types import Type
+from penstock.kernels import lineage as kernels
+from penstock.operators.domains import Mark, covered, holds_for, real_marks
+from penstock.operators.evaluate import Computed, Evaluator
+from penstock.operators.expressions.parts import RowError, raises
+from penstock.operators.lookup import Index, numbers_index, texts_index
+from penstock.plan.clauses import Atom, Clause
+from penstock.plan.expressions import Column as ColumnName
+from penstock.plan.expressions import Expression
+from penstock.state.strings import Strings
+
+NULL_ID = 0
+_ALL = np.uint64(2**64 - 1)
+_NO_MASK: Mask = np.empty(0, np.bool_)
+_NONE = np.uint64(0)
+_FEW = 4
+"""A subject is computed for the rows alive alone if fewer than one in so many are."""
+
+
+def bit_of(query: int) -> tuple[int, np.uint64]:
+    """The word and the bit in it."""
+    return query >> 6, np.uint64(1) << np.uint64(query & 63)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What one query asks here."""
+
+    must: list[Clause]
+    may: dict[int, Clause]
+    """By plane."""
+
+    def atoms(self) -> list[Atom]:
+        return [a for c in (*self.must, *self.may.values()) for a in c]
+
+
+@dataclass(slots=True)
+class GroupedFilter:
+    """All predicates of a stream's queries on one subject; `words` of 64 queries each."""
+
+    subject: Expression
+    evaluator: Evaluator
+    strings: Strings
+    words: int
+    asked: dict[int, _Asked] = field(default_factory=dict)
+    """By query."""
+    mask: Array = field(init=False)
+    """The queries that ask anything here."""
+    table: Array = field(init=False)
+    planes: dict[int, Array] = field(default_factory=dict)
+    costly: bool = field(init=False)
+    """A Python function is called: only for the rows that ask for it."""
+    _compute: Computed = field(init=False)
+    _plain: bool = field(init=False)
+    _bounds: list[Mark] = field(default_factory=list)
+    _uses: Counter[Mark] = field(default_factory=Counter)
+    _ids: list[int] = field(default_factory=lambda: [1])
+    """By cell."""
+    _next: int = 2
+    _index: Index | None = None
+    _pins: dict[str, int] = field(default_factory=dict)
+    """Codes of the constants that are strings."""
+
+    def __post_init__(self) -> None:
+        self.mask = np.zeros(self.words, np.uint64)
+        self.table = np.full((8, self.words), _ALL)
+        self._compute = self.evaluator.compile(self.subject)
+        self.costly = raises(self.subject)
+        self._plain = isinstance(self.subject, ColumnName)
+
+    # ------------------------------------------------------------------ who asks what
+
+    @property
+    def predicates(self) -> int:
+        return sum(len(a.must) + len(a.may) for a in self.asked.values())
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.table.nbytes + sum(p.nbytes for p in self.planes.values()))
+
+    def add(self, query: int, must: list[Clause], may: dict[int, Clause]) -> None:
+        """Take a query's clauses on this subject; of those in `may` other subjects may be satisfied instead."""
+        asked = self.asked[query] = _Asked(must, may)
+        for mark in self._marks(asked):
+            self._uses[mark] += 1
+            if self._uses[mark] == 1:
+                self._cut(mark)
+        word, bit = bit_of(query)
+        self.mask[word] |= bit
+        if must:
+            self._write(self.table, query, [self._truth(c) for c in must])
+        for plane, clause in may.items():
+            if plane not in self.planes:
+                self.planes[plane] = np.zeros_like(self.table)
+            self._write(self.planes[plane], query, [self._truth(clause)])
+
+    def remove(self, query: int) -> None:
+        """The query is gone; its bit is neutral again."""
+        asked = self.asked.pop(query)
+        word, bit = bit_of(query)
+        self.mask[word] &= ~bit
+        self.table[:, word] |= bit
+        for plane in asked.may:
+            self.planes[plane][:, word] &= ~bit
+            if not any(plane in a.may for a in self.asked.values()):
+                del self.planes[plane]
+        for mark in self._marks(asked):
+            self._uses[mark] -= 1
+
+    @property
+    def wasteful(self) -> bool:
+        """Most bounds are nobody's: `merge` would help."""
+        live = sum(1 for n in self._uses.values() if n)
+        return len(self._bounds) > 64 + 2 * live
+
+    def merge(self) -> Array:
+        """Join cells that no query tells apart; returns the new id of every old one."""
+        keep = [i for i, mark in enumerate(self._bounds) if self._uses[mark]]
+        first = [0, *(i + 1 for i in keep)]
+        new = np.zeros(self._next, np.int32)
+        new[self._ids] = np.searchsorted(first, np.arange(len(self._ids)), side="right")
+        rows = [NULL_ID, *(self._ids[i] for i in first)]
+        self._bounds = [self._bounds[i] for i in keep]
+        self._uses = Counter({mark: self._uses[mark] for mark in self._bounds})
+        self._ids, self._next = list(range(1, len(rows))), len(rows)
+        room = max(8, 2 * len(rows))
+        self.table = _resized(self.table[rows], room, self.words, _ALL)
+        self.planes = {p: _resized(t[rows], room, self.words, _NONE) for p, t in self.planes.items()}
+        self._index = None
+        return new
+
+    def widen(self, words: int) -> None:
+        """Room for more queries."""
+        self.words = words
+        self.mask = np.concatenate([self.mask, np.zeros(words - len(self.mask), np.uint64)])
+        self.table = _resized(self.table, len(self.table), words, _ALL)
+        self.planes = {p: _resized(t, len(t), words, _NONE) for p, t in self.planes.items()}
+
+    def _marks(self, asked: _Asked) -> list[Mark]:
+        return [mark for a in asked.atoms() for span in holds_for(a)[0] for mark in span if mark is not None]
+
+    def _cut(self, mark: Mark) -> None:
+        """Let a cell end at the mark: what lies above is a cell of its own, with the same bits."""
+        at = bisect_left(self._bounds, mark)
+        if at < len(self._bounds) and self._bounds[at] == mark:
+            return
+        self._bounds.insert(at, mark)
+        id_ = self._next
+        self._next += 1
+        if id_ == len(self.table):
+            self.table = _resized(self.table, 2 * id_, self.words, _ALL)
+            self.planes = {p: _resized(t, 2 * id_, self.words, _NONE) for p, t in self.planes.items()}
+        for table in (self.table, *self.planes.values()):
+            table[id_] = table[self._ids[at]]
+        self._ids.insert(at + 1, id_)
+        self._index = None
+
+    def _truth(self, clause: Clause) -> tuple[Array, bool]:
+        """For every cell, and for NULL."""
+        parts = [holds_for(a) for a in clause]
+        spans = [span for held, _ in parts for span in held]
+        return covered(spans, self._bounds, bisect_left), any(null for _, null in parts)
+
+    def _write(self, table: Array, query: int, truths: Sequence[tuple[Array, bool]]) -> None:
+        cells = reduce(np.logical_and, (t for t, _ in truths))
+        word, bit = bit_of(query)
+        ids, column = np.array(self._ids), table[:, word]
+        column[ids[cells]] |= bit
+        column[ids[~cells]] &= ~bit
+        column[NULL_ID] = column[NULL_ID] | bit if all(n for _, n in truths) else column[NULL_ID] & ~bit
+
+    # ------------------------------------------------------------------ rows
+
+    def visit(
+        self, columns: Sequence[Column], rows: Array, fresh: bool, start: Array, lineage: Array, codes: Array
+    ) -> tuple[int, int]:
+        """Let the rows alive of a group look themselves up; see `kernels.lineage.visit`."""
+        n = len(lineage)
+        if self.costly:
+            asking = rows if fresh else rows[kernels.concerned(lineage, rows, self.mask)]
+            keys, valid = self._scattered(columns, asking, n)
+        elif not self._plain and _FEW * len(rows) < n:
+            keys, valid = self._scattered(columns, rows, n)
+        else:
+            keys, valid = self._keys(columns, n)
+        index = self._found()
+        visited, alive = kernels.visit(
+            keys, valid, index.low, index.shift, index.directory, index.bounds, index.ids, index.direct,
+            self.table, self.mask, rows, fresh, start, lineage, codes,
+        )  # fmt: skip
+        return int(visited), int(alive)
+
+    def _keys(self, columns: Sequence[Column], n: int) -> tuple[Array, Mask]:
+        """What is looked up, for every row."""
+        column = self._compute(columns, n)
+        values, valid = column.values, column.valid
+        places = self._found().places
+        if places is not None:
+            values = places(np.ascontiguousarray(values), valid)[0]
+        elif self.subject.type.is_float:
+            values = real_marks(values)
+        return values.astype(np.int64), _NO_MASK if valid is None else valid.copy()
+
+    def _scattered(self, columns: Sequence[Column], rows: Array, n: int) -> tuple[Array, Mask]:
+        """The same for some rows; the others hold anything."""
+        picked = rows.astype(np.int64)
+        try:
+            found, there = self._keys([c.take(picked) for c in columns], len(picked))
+        except RowError as failed:
+            raise failed.among(columns, picked, n) from failed.__cause__
+        keys = np.zeros(n, np.int64)
+        keys[picked] = found
+        if not len(there):
+            return keys, _NO_MASK
+        valid = np.ones(n, np.bool_)
+        valid[picked] = there
+        return keys, valid
+
+    def _found(self) -> Index:
+        if self._index is None:
+            ids = np.array(self._ids, np.int32)
+            if self.subject.type is Type.STRING:
+                self._index = texts_index(self._bounds, ids, self._next, self._pins, self.strings)
+            else:
+                self._index = numbers_index(np.array(self._bounds, np.int64), ids)
+        return self._index
+
+    def release(self) -> None:
+        """Nobody asks here any more."""
+        for code in self._pins.values():
+            self.strings.unpin(code)
+        self._pins.clear()
+
+
+def _resized(table: Array, rows: int, words: int, fill: np.uint64) -> Array:
+    made = np.full((rows, words), fill)
+    made[: len(table), : table.shape[1]] = table
+    return made

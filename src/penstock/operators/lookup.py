@@ -1,0 +1,75 @@
+"""From a value to the id of its cell: a place of its own for every value, a directory over bounds, or texts by code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.data.batch import Array, Column, Ints
+from penstock.operators.expressions.texts import PerCode
+from penstock.state.strings import Strings
+
+PLACES = 1 << 12
+"""Of a directory: finds a cell among thousands with one or two comparisons."""
+DIRECT = 1 << 13
+"""Values from the first bound to the last up to which every one has a place of its own."""
+_NO_BOUNDS: Ints = np.empty(0, np.int64)
+_NO_IDS = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What `kernels.lineage.visit` takes."""
+
+    low: int
+    shift: int
+    directory: Ints
+    bounds: Ints
+    ids: Array
+    direct: Array
+    places: PerCode | None = None
+    """Of strings: from codes to what is looked up."""
+
+
+def numbers_index(bounds: Ints, ids: Array) -> Index:
+    """Cells of numbers between sorted bounds."""
+    low = int(bounds[0]) if len(bounds) else 0
+    span = int(bounds[-1]) - low if len(bounds) else 0
+    if span < DIRECT:
+        # One place for all that lies below the first bound; the last stands for all above.
+        repeats = np.ones(len(ids), np.int64)
+        repeats[1:-1] = np.diff(bounds)
+        return Index(low - 1 if len(bounds) else 0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.repeat(ids, repeats))
+    shift = max(0, span.bit_length() - PLACES.bit_length() + 1)
+    starts = np.uint64(low & (2**64 - 1)) + (np.arange(1, PLACES, dtype=np.uint64) << np.uint64(shift))
+    inside = np.arange(1, PLACES) <= (span >> shift)
+    directory = np.full(PLACES + 1, len(bounds), np.int64)
+    directory[0] = 0
+    directory[1:PLACES][inside] = np.searchsorted(bounds, starts[inside].view(np.int64), side="left")
+    return Index(low, shift, directory, bounds, ids, _NO_IDS)
+
+
+def texts_index(
+    bounds: Sequence[tuple[str, int]], ids: Array, known: int, pins: dict[str, int], strings: Strings
+) -> Index:
+    """Cells of texts between (text, whether just behind it), found once per distinct string; `pins` keeps the constants' codes."""
+    texts = list(dict.fromkeys(text for text, _ in bounds))
+    for text in pins.keys() - set(texts):
+        strings.unpin(pins.pop(text))
+    for text in texts:
+        if text not in pins:
+            pins[text] = strings.pin(text)
+    among = np.array([pins[text] for text in texts], np.int32)
+    # A string is between two constants or one of them: 2 k or 2 k + 1, k constants being less.
+    cells, passed, held = np.empty(2 * len(texts) + 1, np.int64), 0, set(bounds)
+    for k, text in enumerate(texts):
+        cells[2 * k] = passed
+        passed += (text, 0) in held
+        cells[2 * k + 1] = passed
+        passed += (text, 1) in held
+    cells[-1] = passed
+    by_place = ids[cells]
+    memo = PerCode(strings, np.dtype(np.int32), lambda codes: Column(by_place[strings.places(codes, among)]))
+    return Index(0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.arange(known, dtype=np.int32), memo)
