@@ -132,9 +132,9 @@ def test_what_is_not_there_is_refused(path: Path) -> None:
 def test_another_format_is_refused(path: Path) -> None:
     write(SMALL, path)
     content = bytearray(path.read_bytes())
-    struct.pack_into("<I", content, 8, 4)
+    struct.pack_into("<I", content, 8, file.VERSION + 1)
     path.write_bytes(content)
-    with pytest.raises(StateError, match="written in format 4, and this version of penstock reads format 3"):
+    with pytest.raises(StateError, match=f"written in format {file.VERSION + 1}, and this version of penstock reads format {file.VERSION}"):
         read(path)
 
 

@@ -30,6 +30,7 @@ from penstock.operators.grouped import GroupedFilter, bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.clauses import NEVER, Clause, clauses
 from penstock.plan.expressions import Expression, columns
+from penstock.plan.fingerprint import functions_in, predicate_text
 from penstock.state.strings import Strings
 
 CACHE = 1 << 19
@@ -39,13 +40,17 @@ GROUP = 1 << 12
 _ALL = np.uint64(2**64 - 1)
 
 
+Subject = tuple[str, tuple[int, ...]]
+"""An expression as text, and the Python functions in it."""
+
+
 @dataclass(slots=True)
 class Member:
     """A query of the eddy, as far as it is one predicate over the stream."""
 
     bit: int
     predicate: Expression | None
-    subjects: tuple[Expression, ...] = ()
+    subjects: tuple[Subject, ...] = ()
     planes: int = 0
     failed: PenstockError | None = None
     """Its predicate could not be computed for some row: it gets no more of them."""
@@ -66,15 +71,18 @@ class Sorted:
     lineage: Array | None
     """By row, if it was to be kept."""
 
-    def split(self, wanted: Array) -> Split:
-        """Row numbers by bit, of the wanted bits."""
+    def split(self, wanted: Array | None = None) -> Split:
+        """Row numbers by bit, of the wanted bits or of all."""
         assert self.lineage is not None
-        mask = np.unpackbits(wanted.view(np.uint8), bitorder="little").view(np.bool_)
-        ends = np.cumsum(np.where(mask[: len(self.counts)], self.counts, 0))
-        starts = ends - np.where(mask[: len(self.counts)], self.counts, 0)
-        out = room(int(ends[-1]) if len(ends) else 0, np.int32)
-        kernels.split(self.lineage, self.rows, wanted, starts.copy(), out)
-        return Split(starts, ends, out)
+        counts = self.counts
+        if wanted is None:
+            wanted = np.full(self.lineage.shape[1], _ALL)
+        else:
+            counts = np.where(np.unpackbits(wanted.view(np.uint8), bitorder="little"), counts, 0)
+        ends = np.cumsum(counts)
+        out = room(int(ends[-1]), np.int32)
+        kernels.split(self.lineage, self.rows, wanted, ends - counts, out)
+        return Split(ends - counts, ends, out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class Eddy:
         self._strings = strings
         self._functions = functions
         self._cheap, self._costly = Router(routing, seed), Router(routing, seed + 1)
-        self.operators: dict[Expression, Operator] = {}
+        self.operators: dict[Subject, Operator] = {}
         self.members: dict[int, Member] = {}
         self.words = 1
         self._free: list[int] = []
@@ -172,12 +180,14 @@ class Eddy:
         for plane in self._open[: member.planes]:
             plane[word] &= ~mark
         for subject in {**must, **may}:
-            operator = self.operators.get(subject)
+            text = predicate_text(subject)
+            key = (text, functions_in(text, self._functions))
+            operator = self.operators.get(key)
             if operator is None:
                 evaluator = Evaluator(self._strings, self._functions)
                 operator = Operator(GroupedFilter(subject, evaluator, self._strings, self.words))
-                self.operators[subject] = operator
-            member.subjects += (subject,)
+                self.operators[key] = operator
+            member.subjects += (key,)
             operator.filter.add(member.bit, must.get(subject, []), may.get(subject, {}))
             operator.ledger.predicates = operator.filter.predicates
         self._look_again()
@@ -206,7 +216,9 @@ class Eddy:
         self._look_again()
 
     def _look_again(self) -> None:
-        self._read = tuple(sorted({c.index for subject in self.operators for c in columns(subject)}))
+        self._read = tuple(
+            sorted({c.index for o in self.operators.values() for c in columns(o.filter.subject)})
+        )
 
     # ------------------------------------------------------------------ rows
 

@@ -108,7 +108,9 @@ def real_marks(values: Array) -> Ints:
     return marks
 
 
-def covered(spans: Sequence[Span], bounds: Sequence[Mark], find: Callable[[Sequence[Mark], Mark], int]) -> Array:
+def covered(
+    spans: Sequence[Span], bounds: Sequence[Mark], find: Callable[[Sequence[Mark], Mark], int]
+) -> Array:
     """Which cells between bounds lie in one of the spans, whose ends are all bounds."""
     made = np.zeros(len(bounds) + 1, np.bool_)
     for low, high in spans:

@@ -252,6 +252,7 @@ class GroupedFilter:
         for code in self._pins.values():
             self.strings.unpin(code)
         self._pins.clear()
+        self.evaluator.release()
 
 
 def _resized(table: Array, rows: int, words: int, fill: np.uint64) -> Array:

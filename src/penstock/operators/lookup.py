@@ -41,7 +41,9 @@ def numbers_index(bounds: Ints, ids: Array) -> Index:
         # One place for all that lies below the first bound; the last stands for all above.
         repeats = np.ones(len(ids), np.int64)
         repeats[1:-1] = np.diff(bounds)
-        return Index(low - 1 if len(bounds) else 0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.repeat(ids, repeats))
+        return Index(
+            low - 1 if len(bounds) else 0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.repeat(ids, repeats)
+        )
     shift = max(0, span.bit_length() - PLACES.bit_length() + 1)
     starts = np.uint64(low & (2**64 - 1)) + (np.arange(1, PLACES, dtype=np.uint64) << np.uint64(shift))
     inside = np.arange(1, PLACES) <= (span >> shift)

@@ -8,9 +8,11 @@ any order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.plan.catalog import Function
 from penstock.plan.expressions import Aggregation, Column, Expression, Literal, conjuncts
 from penstock.plan.nodes import (
     Aggregate,
@@ -29,6 +31,7 @@ from penstock.plan.nodes import (
     Windowed,
 )  # fmt: skip
 
+_FUNCTION = re.compile(r"udf:(\w+)")
 _SYMMETRIC = {"=", "<>", "+", "*", "and", "or", "is_distinct", "is_not_distinct"}
 
 
@@ -67,6 +70,17 @@ def _expression(expression: Expression) -> str:
 
 def _all_of(predicates: tuple[Expression, ...]) -> str:
     return " & ".join(sorted(_expression(c) for p in predicates for c in conjuncts(p)))
+
+
+def predicate_text(predicate: Expression) -> str:
+    """A predicate as canonical text."""
+    return _all_of((predicate,))
+
+
+def functions_in(text: str, functions: Mapping[str, Function]) -> tuple[int, ...]:
+    """Which Python functions a canonical text speaks of: another may have come to have the name since."""
+    names = sorted(set(_FUNCTION.findall(text)))
+    return tuple(id(functions.get(n) or functions.get(n.lower())) for n in names)
 
 
 def _aggregation(aggregation: Aggregation) -> str:

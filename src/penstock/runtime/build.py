@@ -22,7 +22,7 @@ from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
 from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
-from penstock.operators.expressions.parts import RowError
+from penstock.operators.expressions.parts import RowError, raises
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.negatives import Negatives
@@ -39,6 +39,7 @@ from penstock.operators.windows import (
     UnboundedWindow,
 )
 from penstock.plan.edges import Edge, edge
+from penstock.plan.expressions import Expression
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
@@ -59,7 +60,7 @@ from penstock.plan.nodes import (
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Expiry, Upkeep
-from penstock.plan.windows import Announced, Range, Rows
+from penstock.plan.windows import Announced, Range, Rows, Unbounded
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 
@@ -79,8 +80,12 @@ class Pipeline:
     time_type: Type = Type.BIGINT
     may_move: bool = False
     """Another plan may take its place."""
+    shares: bool = False
+    """Predicates over streams are tested elsewhere, for many queries at once."""
     told: bool = False
     """Every end of the answer's rows comes as a '-'."""
+    lazy: bool = False
+    """Nothing is remembered and nothing can fail: it may run over the rows of several steps at once, later."""
     operators: dict[int, list[Operator]] = field(default_factory=dict)
     """By the identity of the plan's node that they run."""
     places: dict[int, int] = field(default_factory=dict)
@@ -119,14 +124,7 @@ class Pipeline:
         for batch in batches:
             if failed.ts is None and failed.columns is batch.columns:
                 failed.note_time(batch.ts)
-        if failed.ts is None or failed.ts in (
-            EARLIEST,
-            FIRST_MICROSECOND,
-        ):  # a table's rows from the beginning
-            return failed.told(None)
-        if self.time_type is not Type.TIMESTAMP:
-            return failed.told(str(failed.ts))
-        return failed.told(str(EPOCH + dt.timedelta(microseconds=failed.ts)))
+        return told(failed, self.time_type)
 
     def current(self, now: int) -> Batch | None:
         """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
@@ -154,11 +152,24 @@ class Pipeline:
 
     @property
     def streams(self) -> set[str]:
-        return {name for kind, name in self.sources if kind == "stream"}
+        return {name.partition("\n")[0] for kind, name in self.sources if kind in ("stream", "leaf")}
 
     @property
     def tables(self) -> set[str]:
         return {name for kind, name in self.sources if kind == "table"}
+
+
+def told(failed: RowError, time_type: Type) -> DataError:
+    """What the user sees of an error whose row's time may be known."""
+    if failed.ts is None or failed.ts in (EARLIEST, FIRST_MICROSECOND):  # a table's rows from the beginning
+        return failed.told(None)
+    if time_type is not Type.TIMESTAMP:
+        return failed.told(str(failed.ts))
+    return failed.told(str(EPOCH + dt.timedelta(microseconds=failed.ts)))
+
+
+Leaves = Callable[[str, Expression | None], tuple[str, str]]
+"""A stream and a predicate over it → the source of a plan that begins so, which others may share."""
 
 
 def build(
@@ -170,15 +181,32 @@ def build(
     arena: Arena | None = None,
     *,
     may_move: bool = False,
+    leaves: Leaves | None = None,
 ) -> Pipeline:
     """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was.
 
-    `may_move`: another plan may take its place.
+    `may_move`: another plan may take its place. `leaves`: predicates over streams are tested elsewhere.
     """
     pipeline = Pipeline(Arena() if arena is None else arena, may_move=may_move)
-    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, leaves)
     builder.build(root.node, all_of(root.node))
     return pipeline
+
+
+def _is_stateless(node: Node) -> bool:
+    """A projection of a selection of a stream whose rows end when they are said to."""
+    while isinstance(node, Project):
+        if any(raises(n.expression) for n in node.outputs):
+            return False
+        node = node.input
+    return _is_leaf(node.input if isinstance(node, Filter) else node)
+
+
+def _is_leaf(node: Node) -> bool:
+    """A stream in a window that gives every row its lifetime at once."""
+    if not isinstance(node, Windowed) or not isinstance(node.input, Scan):
+        return False
+    return isinstance(node.window, Unbounded) or (isinstance(node.window, Range) and node.window.slide == 1)
 
 
 class _Builder:
@@ -191,6 +219,7 @@ class _Builder:
         root: Root,
         upkeep: Upkeep,
         may_move: bool,
+        leaves: Leaves | None,
     ) -> None:
         self._pipeline = pipeline
         self._evaluator = evaluator
@@ -203,6 +232,9 @@ class _Builder:
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
+        self._leaves = leaves if self._aware and upkeep.expiry is not Expiry.NEGATIVE else None
+        pipeline.shares = self._leaves is not None
+        pipeline.lazy = pipeline.shares and _is_stateless(root.node)
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
@@ -265,9 +297,26 @@ class _Builder:
         return self._source("table", node.table.name)
 
     def windowed(self, node: Windowed, needed: Needed) -> int:
-        window = node.window
         (read,) = needed_below(node, needed)
-        below = self._stream(node.input) if isinstance(node.input, Scan) else self.build(node.input, read)
+        if not isinstance(node.input, Scan):
+            below = self.build(node.input, read)
+        elif self._pipeline.lazy and self._leaves is not None:
+            below = self._leaf(node.input, None)
+        else:
+            below = self._stream(node.input)
+        return self._window(node, needed, read, below)
+
+    def _leaf(self, scan: Scan, predicate: Expression | None) -> int:
+        """The rows of a stream for which the predicate is true."""
+        assert self._leaves is not None
+        self._pipeline.time_type = scan.stream.time_type
+        source = self._leaves(scan.stream.name.lower(), predicate)
+        if source not in self._pipeline.sources:
+            self._pipeline.sources.append(source)
+        return -1 - self._pipeline.sources.index(source)
+
+    def _window(self, node: Windowed, needed: Needed, read: Needed, below: int) -> int:
+        window = node.window
         operator: Operator
         if isinstance(window, Rows):
             operator = RowsWindow(self._site(), node.schema, sorted(read), window.partition, window.count)
@@ -285,6 +334,14 @@ class _Builder:
         return stage
 
     def filter(self, node: Filter, needed: Needed) -> int:
+        if self._leaves is not None and isinstance(node.input, Windowed) and _is_leaf(node.input):
+            assert isinstance(node.input.input, Scan)
+            # A row's lifetime hangs on nothing but its time: the predicate may come first.
+            leaf = self._leaf(node.input.input, node.predicate)
+            self._path.append(node.input)
+            stage = self._window(node.input, needed, needed, leaf)
+            self._path.pop()
+            return stage
         below = self._below(node, needed)
         return self._stage(Selection(self._site(), node.predicate), *below)
 

@@ -8,6 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,18 +21,22 @@ from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, L
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
+from penstock.flow.eddy import Member
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
+from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import SLICE, Pipeline, build
+from penstock.runtime.build import SLICE, Pipeline, build, told
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
+from penstock.runtime.sharing import Owed, Sharing
 from penstock.runtime.source import Source
 from penstock.state.strings import Strings
 
@@ -50,7 +55,7 @@ Feeds = Mapping[tuple[str, str], Batch]
 """What comes in, by ('stream' | 'table', name in lower case)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Standing:
     """A registered query as it runs."""
 
@@ -59,21 +64,64 @@ class Standing:
     since: int
     evaluator: Evaluator
     pipeline: Pipeline
-    answer: Answer
+    said: Answer
+    """As far as it has been handed over; see `answer`."""
     begun: bool = False
     failed: PenstockError | None = field(default=None)
     replanning: Replanning | None = None
     """None: there is only one plan."""
     migrations: int = 0
+    owed: Owed | None = None
+    """What waits to be handed over; None: everything is at once."""
+
+    @property
+    def answer(self) -> Answer:
+        if self.owed is not None:
+            self.owed.hand_over(self.said)
+        return self.said
+
+    @property
+    def matched(self) -> int:
+        """Result rows so far, handed over or not."""
+        return self.said.matched + (0 if self.owed is None else self.owed.count)
+
+
+TailKey = tuple[str | int, ...]
+"""A plan as text, the Python functions in it, and when it began."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """A plan that remembers something, and the queries that are it: equal plans that began together are one."""
+
+    key: TailKey | None
+    pipeline: Pipeline
+    standings: list[Standing] = field(default_factory=list)
 
 
 class Engine:
     """Sources, tables, clock and queries of one session."""
 
-    def __init__(self, catalog: Catalog, upkeep: Upkeep | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        upkeep: Upkeep | None = None,
+        *,
+        share: bool = True,
+        routing: str = "thompson",
+        seed: int = 0,
+    ) -> None:
         self.catalog = catalog
         self.upkeep = Upkeep() if upkeep is None else upkeep
         self.strings = Strings()
+        self.sharing = Sharing(self.strings, catalog.functions, routing, seed) if share else None
+        self.tails: dict[int, Tail] = {}
+        """By the identity of the pipeline."""
+        self._known: dict[TailKey, Tail] = {}
+        self._readers: Counter[str] = Counter()
+        self._slices: Counter[int] = Counter()
+        self._later: list[Standing] = []
+        """Queries that begin at a later instant."""
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}
         self.tables: dict[str, RelationState] = {}
@@ -81,8 +129,6 @@ class Engine:
         self._clock: int | None = None
         self.limit = LATEST
         """The clock does not rise beyond it: somebody else waits for streams that no query here reads."""
-        self._slice = SLICE
-        """Rows of all streams in one step."""
         self._unseen = 0
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
@@ -139,18 +185,15 @@ class Engine:
         assert self.time_type is not None
         now = self.clock + 1
         since = now if since is None else max(since, now)
-        evaluator = Evaluator(self.strings, self.catalog.functions)
-        try:
-            pipeline = build(root, evaluator, self.strings, since, self.upkeep, may_move=replan is not None)
-        except PenstockError:
-            evaluator.release()
-            raise
+        tail, evaluator = self._tail(root, since, now, replan)
+        pipeline = tail.pipeline
         answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
-        self.queries[name.lower()] = standing
-        self._slice = min(self._slice, pipeline.slice)
+        self._begin(standing, tail)
+        if since > now:
+            self._later.append(standing)
         for stream in pipeline.streams:
             # What came for instants already applied, while nobody read the stream, is over.
             self.sources[stream].take(self._now)
@@ -163,6 +206,43 @@ class Engine:
             raise
         return standing
 
+    def _tail(self, root: Root, since: int, now: int, replan: Replan | None) -> tuple[Tail, Evaluator]:
+        """A plan to run: one that runs already, if it is equal and began at the same instant."""
+        sharing = self.sharing if replan is None and since == now else None
+        key: TailKey | None = None
+        if sharing is not None:
+            text = describe(root.node)
+            key = (text, *functions_in(text, self.catalog.functions), since)
+        found = None if key is None else self._known.get(key)
+        if found is not None:
+            return found, found.standings[0].evaluator
+        evaluator = Evaluator(self.strings, self.catalog.functions)
+        leaves = None if sharing is None else sharing.leaf
+        try:
+            pipeline = build(
+                root, evaluator, self.strings, since, self.upkeep, may_move=replan is not None, leaves=leaves
+            )
+        except PenstockError:
+            evaluator.release()
+            if sharing is not None:
+                sharing.tidy(self.sources.keys())
+            raise
+        return Tail(key, pipeline), evaluator
+
+    def _begin(self, standing: Standing, tail: Tail) -> None:
+        """Let a query take part."""
+        pipeline = standing.pipeline
+        self.queries[standing.name.lower()] = standing
+        if not tail.standings and self.sharing is not None:
+            standing.owed = self.sharing.begin(pipeline)
+        tail.standings.append(standing)
+        if standing.owed is None:
+            self.tails[id(pipeline)] = tail
+            if tail.key is not None:
+                self._known[tail.key] = tail
+        self._readers.update(pipeline.streams)
+        self._slices[pipeline.slice] += 1
+
     def drop(self, name: str) -> None:
         self.check_idle()
         self.settle()
@@ -170,10 +250,33 @@ class Engine:
         self._advance()
 
     def _forget(self, standing: Standing) -> None:
+        pipeline = standing.pipeline
         del self.queries[standing.name.lower()]
-        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
-        standing.evaluator.release()
+        self._readers -= Counter(pipeline.streams)
+        self._slices[pipeline.slice] -= 1
+        self._later = [one for one in self._later if one is not standing]
+        tail = self.tails.get(id(pipeline))
+        if tail is not None:
+            tail.standings.remove(standing)
+        if standing.owed is not None:
+            standing.owed.close()
+        if tail is None or not tail.standings:
+            self._let_go(pipeline, standing.evaluator)
         self.sweep_strings()
+
+    def _let_go(self, pipeline: Pipeline, evaluator: Evaluator) -> None:
+        """Nobody runs a plan any more."""
+        tail = self.tails.pop(id(pipeline), None)
+        if tail is not None and tail.key is not None:
+            del self._known[tail.key]
+        if self.sharing is not None:
+            self.sharing.release(pipeline)
+        evaluator.release()
+
+    @property
+    def _slice(self) -> int:
+        """Rows of all streams in one step."""
+        return min([SLICE, *(size for size, users in self._slices.items() if users)])
 
     # ------------------------------------------------------------------ feeding
 
@@ -238,9 +341,8 @@ class Engine:
 
     def _advance(self) -> None:
         self._unseen = 0
-        read = {s for q in self.queries.values() for s in q.pipeline.streams}
-        if read:
-            self._rise(min(self.limit, min(self.sources[s].watermark for s in read) - 1))
+        if self._readers:
+            self._rise(min(self.limit, min(self.sources[s].watermark for s in self._readers) - 1))
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
@@ -254,8 +356,9 @@ class Engine:
                 self._step({key: b for key, b in batches.items() if b is not None}, until, errors)
         finally:
             self._stepping = False
-        for standing in self.queries.values():
-            self._reconsider(standing)
+        for tail in list(self.tails.values()):
+            self._reconsider(tail.standings[0])
+        self._relieve()
         self.sweep_strings()
         if errors:
             raise errors[0]
@@ -289,19 +392,31 @@ class Engine:
         if pipeline is None:
             evaluator.release()
             return False
-        standing.evaluator.release()
+        self._slices[standing.pipeline.slice] -= 1
+        self._slices[pipeline.slice] += 1
+        self._let_go(standing.pipeline, standing.evaluator)
         standing.evaluator, standing.pipeline, standing.root = evaluator, pipeline, root
+        self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
         standing.migrations += 1
-        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
         return True
+
+    def _relieve(self) -> None:
+        """Hand over few rows that hold many up."""
+        if self.sharing is None:
+            return
+        for current in self.sharing.currents.values():
+            until = current.burden
+            if until is not None:
+                for standing in self.queries.values():
+                    if standing.owed in current.owed and standing.owed.next < until:
+                        standing.owed.hand_over(standing.said, until)
 
     def _cuts(self, clock: int) -> list[int]:
         """The instants up to which to step, with at most about a slice of rows between them."""
         rows = {n: s.ready(clock) for n, s in self.sources.items()}
         total = sum(rows.values())
-        begins = {
-            q.since - 1 for q in self.queries.values() if not q.begun and self._now < q.since - 1 < clock
-        }
+        begins = {q.since - 1 for q in self._later if self._now < q.since - 1 < clock}
+        self._later = [q for q in self._later if q.since > self._now]
         if total <= self._slice + self._slice // 2:
             return sorted({*begins, clock})
         longest = max(rows, key=lambda n: rows[n])
@@ -312,38 +427,60 @@ class Engine:
         contents = {n: t.content for n, t in self.tables.items()}
         updates = {("table", n): t.take(now) for n, t in self.tables.items()}
         self._clock = now
-        for standing in self.queries.values():
-            if standing.failed is not None or now < standing.since:
+        if self.sharing is not None:
+            rows, failed = self.sharing.step(feeds, now)
+            feeds = {**feeds, **rows}
+            for member in failed:
+                self._fail(member, errors)
+        for tail in self.tails.values():
+            first = tail.standings[0]
+            if first.failed is not None or now < first.since:
                 continue
             try:
-                self._step_query(standing, feeds, updates, contents, now)
+                self._step_tail(tail, feeds, updates, contents, now)
             except PenstockError as error:
-                standing.failed = error
-                errors.append(error)
+                self._stop(tail.standings, error, errors)
             except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
-                standing.failed = StateError(f"query {standing.name} met a fault of the engine: {fault!r}")
-                standing.failed.__cause__ = fault
-                errors.append(standing.failed)
+                broken = StateError(f"query {first.name} met a fault of the engine: {fault!r}")
+                broken.__cause__ = fault
+                self._stop(tail.standings, broken, errors)
 
-    def _step_query(
+    def _stop(self, standings: Iterable[Standing], error: PenstockError, errors: list[PenstockError]) -> None:
+        for standing in standings:
+            standing.failed = error
+        errors.append(error)
+
+    def _fail(self, member: Member, errors: list[PenstockError]) -> None:
+        """A predicate could not be computed for some row."""
+        assert self.sharing is not None and self.time_type is not None
+        error = member.failed
+        assert isinstance(error, RowError)
+        using = [q for q in self.queries.values() if self.sharing.uses(q.pipeline, member)]
+        self._stop(using, told(error, self.time_type), errors)
+
+    def _step_tail(
         self,
-        standing: Standing,
+        tail: Tail,
         feeds: Feeds,
         updates: Feeds,
         contents: Mapping[str, tuple[Column, ...]],
         now: int,
     ) -> None:
-        inputs = {}
-        for kind, name in standing.pipeline.sources:
-            if kind == "stream":
-                found = feeds.get((kind, name))
-                inputs[kind, name] = empty(len(self.sources[name].stream.schema)) if found is None else found
-            else:
-                inputs[kind, name] = self._table_feed(standing, name, updates, contents)
-        standing.begun = True
-        if standing.replanning is not None:
-            standing.replanning.measured.see(inputs)
-        standing.answer.take(standing.pipeline.step(inputs, now), now)
+        first, inputs = tail.standings[0], {}
+        for kind, name in tail.pipeline.sources:
+            if kind == "table":
+                inputs[kind, name] = self._table_feed(first, name, updates, contents)
+                continue
+            found = feeds.get((kind, name))
+            stream = self.sources[name.partition("\n")[0]].stream
+            inputs[kind, name] = empty(len(stream.schema)) if found is None else found
+        for standing in tail.standings:
+            standing.begun = True
+        if first.replanning is not None:
+            first.replanning.measured.see(inputs)
+        made = tail.pipeline.step(inputs, now)
+        for standing in tail.standings:
+            standing.said.take(made, now)
 
     def _table_feed(
         self,
@@ -362,7 +499,7 @@ class Engine:
     def snapshot(self, standing: Standing) -> object:
         """The answer at the clock, also before the first step."""
         self.check(standing)
-        if standing.begun:
+        if standing.begun or (standing.owed is not None and self._now >= standing.since):
             return standing.answer.snapshot(self._now, standing.pipeline)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
@@ -403,8 +540,11 @@ class Engine:
         for table in self.tables.values():
             for columns in table.columns_in_use():
                 _mark(mark, table.table.schema, columns)
+        for stream, current in ({} if self.sharing is None else self.sharing.currents).items():
+            for columns in current.columns_in_use():
+                _mark(mark, self.sources[stream].stream.schema, columns)
         for standing in self.queries.values():
-            standing.answer.mark_strings(mark, self._now)
+            standing.said.mark_strings(mark, self._now)
             standing.pipeline.arena.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))
@@ -412,7 +552,9 @@ class Engine:
     @property
     def size_bytes(self) -> int:
         """What all queries remember, without their kept answers."""
-        return sum(q.pipeline.arena.size_bytes for q in self.queries.values())
+        shared = [] if self.sharing is None else self.sharing.currents.values()
+        held = sum(tail.pipeline.arena.size_bytes for tail in self.tails.values())
+        return held + sum(current.size_bytes for current in shared)
 
     # ------------------------------------------------------------------ leaving and coming back
 
@@ -423,8 +565,9 @@ class Engine:
 
     def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
         """Go on with queries that have run until the clock elsewhere."""
-        self.queries = {standing.name.lower(): standing for standing in queries}
-        self._slice = min([SLICE, *(q.pipeline.slice for q in self.queries.values())])
+        for standing in queries:
+            tail = self.tails.get(id(standing.pipeline), Tail(None, standing.pipeline))
+            self._begin(standing, tail)
         self._clock, self._swept_at = clock, swept_at
 
 

@@ -71,6 +71,8 @@ def dump(engine: Engine) -> Snapshot:
     """Everything that later answers hang on, after what was pushed is applied."""
     engine.check_idle()
     engine.settle()
+    for standing in engine.queries.values():
+        _ = standing.answer  # whole, and the strings in it, before anything is written down
     arrays: dict[str, Array] = {}
 
     def put(place: str, arena: Arena) -> None:
@@ -82,14 +84,19 @@ def dump(engine: Engine) -> Snapshot:
         put(f"stream/{n}", _saved(source))
     for n, table in enumerate(engine.tables.values()):
         put(f"table/{n}", _saved(table))
+    first: dict[int, int] = {}
     for n, standing in enumerate(engine.queries.values()):
-        put(f"query/{n}/state", standing.pipeline.arena)
+        if first.setdefault(id(standing.pipeline), n) == n:
+            put(f"query/{n}/state", standing.pipeline.arena)
         put(f"query/{n}/answer", standing.answer.save(engine.clock))
     meta = {
         **engine.settings,
         "streams": [_stream(source.stream) for source in engine.sources.values()],
         "tables": [_table(table.table) for table in engine.tables.values()],
-        "queries": [_standing(standing) for standing in engine.queries.values()],
+        "queries": [
+            _standing(standing, first[id(standing.pipeline)], engine.clock)
+            for standing in engine.queries.values()
+        ],
     }
     return Snapshot(meta, arrays)
 
@@ -122,13 +129,15 @@ def _plan(root: Root, kept: bool) -> dict[str, Any]:
     return {"plan": outline(root.node).split("\n"), "fingerprint": fingerprint(root.node), "kept": kept}
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
     return {
         "name": standing.name,
         **_plan(standing.root, standing.answer.kept),
         "since": standing.since,
-        "begun": standing.begun,
+        "begun": standing.begun or (standing.owed is not None and clock >= standing.since),
         "may_move": standing.pipeline.may_move,
+        "shares": standing.pipeline.shares,
+        "runs": runs,  # the number of the first query with the same running plan
         "failed": None if standing.failed is None else str(standing.failed),
     }
 
@@ -166,11 +175,17 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
         with saved.arena(f"table/{n}", what) as arena:
             relation.take_up(arena)
     given = {name.lower(): (root, keep) for name, root, keep in queries}
-    standings = []
+    standings: list[Standing] = []
     for n, was in enumerate(meta["queries"]):
         root, keep = _known(given, was["name"], f"query {was['name']}")
         del given[was["name"].lower()]
-        standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}"))
+        runs = was["runs"]
+        if not isinstance(runs, int) or not 0 <= runs <= n:
+            raise StateError(
+                f"query {was['name']} runs with query {runs} in the snapshot, which is not there"
+            )
+        other = standings[runs] if runs < n else None
+        standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other))
     if given:
         raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
     saved.check_empty()
@@ -179,16 +194,34 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
 
 
 def _resumed(
-    engine: Engine, was: dict[str, Any], root: Root, keep: bool | None, saved: _Saved, place: str
+    engine: Engine,
+    was: dict[str, Any],
+    root: Root,
+    keep: bool | None,
+    saved: _Saved,
+    place: str,
+    other: Standing | None,
 ) -> Standing:
+    """A query as it was; `other` runs the same plan."""
     what = f"query {was['name']}"
     assert engine.time_type is not None
-    evaluator = Evaluator(engine.strings, engine.catalog.functions)
     _check(what, was, _plan(root, keeps(root, keep)))
-    with saved.arena(f"{place}/state", what) as arena:
-        pipeline = build(
-            root, evaluator, engine.strings, was["since"], engine.upkeep, arena, may_move=was["may_move"]
-        )
+    if other is not None:
+        evaluator, pipeline = other.evaluator, other.pipeline
+    else:
+        evaluator = Evaluator(engine.strings, engine.catalog.functions)
+        leaves = engine.sharing.leaf if was["shares"] and engine.sharing is not None else None
+        with saved.arena(f"{place}/state", what) as arena:
+            pipeline = build(
+                root,
+                evaluator,
+                engine.strings,
+                was["since"],
+                engine.upkeep,
+                arena,
+                may_move=was["may_move"],
+                leaves=leaves,
+            )
     with saved.arena(f"{place}/answer", what) as arena:
         answer = Answer(
             root, engine.strings, engine.time_type, engine.upkeep, keep=keep, told=pipeline.told, arena=arena

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from penstock.errors import StateError
+from penstock.flow.routing import POLICIES
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
 
@@ -13,13 +14,15 @@ _CHOICES = {
     "demand": ("jit", "doe", "off"),
     "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
+    "routing": tuple(POLICIES),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
-    `replan`: another plan may take a query's place when the data change."""
+    `replan`: another plan may take a query's place when the data change. `share`: queries share what they have in common;
+    `routing`: in which order rows visit the operators of an eddy (`flow.routing`)."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -31,6 +34,8 @@ class Options:
     lazy: float = 0.05
     partitions: int | None = None
     replan: bool = True
+    share: bool = True
+    routing: str = "thompson"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -44,8 +49,9 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        if not isinstance(self.replan, bool):
-            raise StateError(f"option replan={self.replan!r} is neither True nor False")
+        for name in ("replan", "share"):
+            if not isinstance(getattr(self, name), bool):
+                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
 

@@ -40,7 +40,7 @@ class Query:
     def matched(self) -> int:
         """How many changes there have been so far."""
         self._session.engine.settle()
-        return self._standing.answer.matched
+        return self._standing.matched
 
     @property
     def sql(self) -> str:

@@ -64,7 +64,9 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.catalog = Catalog()
-        self.engine = Engine(self.catalog, options.upkeep)
+        self.engine = Engine(
+            self.catalog, options.upkeep, share=options.share, routing=options.routing, seed=options.seed
+        )
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
 
