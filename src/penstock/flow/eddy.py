@@ -247,12 +247,14 @@ class Eddy:
         for column in read.values():
             _ = column.values
         row = list(batch.columns)
+        route = self._routes(-(-n // size))
         for begin in range(0, n, size):
             stop = min(begin + size, n)
             for i, column in read.items():
                 row[i] = column.slice(begin, stop)
             lineage = held[begin:stop] if keep else held[: stop - begin]
-            rows = self._group(row, start, lineage, [p[: stop - begin] for p in planes], codes)
+            here = [p[: stop - begin] for p in planes]
+            rows = self._group(route[begin // size], row, start, lineage, here, codes)
             kernels.tally(lineage, rows, scratch, counts)
             alive.append(rows + np.int32(begin))
         self.counts += counts
@@ -264,6 +266,7 @@ class Eddy:
 
     def _group(
         self,
+        route: Sequence[Operator],
         columns: Sequence[Column],
         start: Array,
         lineage: Array,
@@ -276,7 +279,7 @@ class Eddy:
         rows, fresh = np.arange(len(lineage), dtype=np.int32), True
         for plane, closed in zip(planes, self._open, strict=True):
             plane[:] = closed
-        for operator in self._route():
+        for operator in route:
             if not len(rows):
                 break
             began = time.perf_counter_ns()
@@ -292,15 +295,16 @@ class Eddy:
             rows = rows[: kernels.require(plane, rows, lineage)]
         return rows
 
-    def _route(self) -> list[Operator]:
-        """Operators in the order of their visits."""
-        cheap = [o for o in self.operators.values() if not o.filter.costly]
-        costly = [o for o in self.operators.values() if o.filter.costly]
-        return [
-            operators[i]
-            for operators, router in ((cheap, self._cheap), (costly, self._costly))
-            for i in router.order([o.ledger for o in operators])
-        ]
+    def _routes(self, groups: int) -> list[list[Operator]]:
+        """For every group operators in the order of their visits."""
+        made: list[list[Operator]] = [[] for _ in range(groups)]
+        for costly, router in ((False, self._cheap), (True, self._costly)):
+            operators = [o for o in self.operators.values() if o.filter.costly is costly]
+            for route, order in zip(
+                made, router.orders([o.ledger for o in operators], groups).tolist(), strict=True
+            ):
+                route += [operators[i] for i in order]
+        return made
 
     # ------------------------------------------------------------------ functions that fail
 

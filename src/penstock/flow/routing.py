@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 EXPLORE = 48
 MEMORY = 1 << 16
@@ -75,34 +76,35 @@ class Ledger:
         return (self.dropped + 1) / (self.taken + 2)
 
 
-Policy = Callable[[Sequence[Ledger], np.random.Generator], list[int]]
+Orders = NDArray[np.intp]
+"""A row of operator numbers for every group."""
+Policy = Callable[[Sequence[Ledger], int, np.random.Generator], Orders]
 
 
-def tickets(ledgers: Sequence[Ledger], coin: np.random.Generator) -> list[int]:
+def tickets(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -> Orders:
     weights = np.array([ledger.tickets / ledger.price for ledger in ledgers])
-    # The order in which a lottery without replacement draws: the least of exponentials with these rates comes first.
-    return [int(i) for i in np.argsort(coin.exponential(size=len(weights)) / weights)]
+    # A lottery without replacement draws in the order of exponentials with these rates.
+    return np.argsort(coin.exponential(size=(groups, len(weights))) / weights, axis=1)
 
 
-def thompson(ledgers: Sequence[Ledger], coin: np.random.Generator) -> list[int]:
-    shares = coin.beta(
-        [ledger.dropped + 1 for ledger in ledgers],
-        [max(ledger.taken - ledger.dropped, 0.0) + 1 for ledger in ledgers],
-    )
+def thompson(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -> Orders:
+    dropped = np.array([ledger.dropped for ledger in ledgers])
+    passed = np.array([max(ledger.taken - ledger.dropped, 0.0) for ledger in ledgers])
     prices = np.array([ledger.price for ledger in ledgers])
-    return [int(i) for i in np.argsort(prices / shares)]
+    return np.argsort(prices / coin.beta(dropped + 1, passed + 1, (groups, len(ledgers))), axis=1)
 
 
-def best(ledgers: Sequence[Ledger], _: np.random.Generator) -> list[int]:
-    return sorted(range(len(ledgers)), key=lambda i: ledgers[i].price / ledgers[i].share)
+def best(ledgers: Sequence[Ledger], groups: int, _: np.random.Generator) -> Orders:
+    order = np.argsort([ledger.price / ledger.share for ledger in ledgers], kind="stable")
+    return np.repeat(order[None], groups, axis=0)
 
 
-def worst(ledgers: Sequence[Ledger], coin: np.random.Generator) -> list[int]:
-    return best(ledgers, coin)[::-1]
+def worst(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -> Orders:
+    return best(ledgers, groups, coin)[:, ::-1]
 
 
-def at_random(ledgers: Sequence[Ledger], coin: np.random.Generator) -> list[int]:
-    return [int(i) for i in coin.permutation(len(ledgers))]
+def at_random(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -> Orders:
+    return np.argsort(coin.random((groups, len(ledgers))), axis=1)
 
 
 POLICIES: dict[str, Policy] = {
@@ -122,23 +124,26 @@ class Router:
         self._policy = POLICIES[policy]
         self._coin = np.random.default_rng(seed)
         self._groups = 0
-        self._fixed: tuple[int, list[int]] = (-1, [])
+        self._fixed: Orders = np.empty((1, 0), np.intp)
 
-    def order(self, ledgers: Sequence[Ledger]) -> list[int]:
-        """The order for the next group."""
-        if len(ledgers) < 2:
-            return list(range(len(ledgers)))
-        self._groups += 1
+    def orders(self, ledgers: Sequence[Ledger], groups: int) -> Orders:
+        """For so many groups to come."""
+        n = len(ledgers)
+        if n < 2:
+            return np.zeros((groups, n), np.intp)
         if self._name == "fixed":
-            return self._frozen(ledgers)
-        if self._groups % EXPLORE == 0 and self._name != "random":
-            return at_random(ledgers, self._coin)
-        return self._policy(ledgers, self._coin)
+            return self._frozen(ledgers, groups)
+        made = self._policy(ledgers, groups, self._coin)
+        exploring = (self._groups + np.arange(groups)) % EXPLORE == EXPLORE // 2
+        self._groups += groups
+        if exploring.any() and self._name != "random":
+            made[exploring] = at_random(ledgers, int(exploring.sum()), self._coin)
+        return made
 
-    def _frozen(self, ledgers: Sequence[Ledger]) -> list[int]:
+    def _frozen(self, ledgers: Sequence[Ledger], groups: int) -> Orders:
         """At random until all operators are known a little; then one order until there are others."""
-        if self._fixed[0] != len(ledgers):
+        if self._fixed.shape[1] != len(ledgers):
             if min(ledger.visited for ledger in ledgers) < MEMORY // 64:
-                return at_random(ledgers, self._coin)
-            self._fixed = (len(ledgers), best(ledgers, self._coin))
-        return self._fixed[1]
+                return at_random(ledgers, groups, self._coin)
+            self._fixed = best(ledgers, 1, self._coin)
+        return np.repeat(self._fixed, groups, axis=0)

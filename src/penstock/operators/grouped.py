@@ -66,6 +66,7 @@ class GroupedFilter:
     words: int
     asked: dict[int, _Asked] = field(default_factory=dict)
     """By query."""
+    predicates: int = 0
     mask: Array = field(init=False)
     """The queries that ask anything here."""
     table: Array = field(init=False)
@@ -93,16 +94,13 @@ class GroupedFilter:
     # ------------------------------------------------------------------ who asks what
 
     @property
-    def predicates(self) -> int:
-        return sum(len(a.must) + len(a.may) for a in self.asked.values())
-
-    @property
     def size_bytes(self) -> int:
         return int(self.table.nbytes + sum(p.nbytes for p in self.planes.values()))
 
     def add(self, query: int, must: list[Clause], may: dict[int, Clause]) -> None:
         """Take a query's clauses on this subject; of those in `may` other subjects may be satisfied instead."""
         asked = self.asked[query] = _Asked(must, may)
+        self.predicates += len(must) + len(may)
         for mark in self._marks(asked):
             self._uses[mark] += 1
             if self._uses[mark] == 1:
@@ -119,6 +117,7 @@ class GroupedFilter:
     def remove(self, query: int) -> None:
         """The query is gone; its bit is neutral again."""
         asked = self.asked.pop(query)
+        self.predicates -= len(asked.must) + len(asked.may)
         word, bit = bit_of(query)
         self.mask[word] &= ~bit
         self.table[:, word] |= bit
@@ -128,22 +127,22 @@ class GroupedFilter:
                 del self.planes[plane]
         for mark in self._marks(asked):
             self._uses[mark] -= 1
+            if not self._uses[mark]:
+                del self._uses[mark]
 
     @property
     def wasteful(self) -> bool:
         """Most bounds are nobody's: `merge` would help."""
-        live = sum(1 for n in self._uses.values() if n)
-        return len(self._bounds) > 64 + 2 * live
+        return len(self._bounds) > 64 + 2 * len(self._uses)
 
     def merge(self) -> Array:
         """Join cells that no query tells apart; returns the new id of every old one."""
-        keep = [i for i, mark in enumerate(self._bounds) if self._uses[mark]]
+        keep = [i for i, mark in enumerate(self._bounds) if mark in self._uses]
         first = [0, *(i + 1 for i in keep)]
         new = np.zeros(self._next, np.int32)
         new[self._ids] = np.searchsorted(first, np.arange(len(self._ids)), side="right")
         rows = [NULL_ID, *(self._ids[i] for i in first)]
         self._bounds = [self._bounds[i] for i in keep]
-        self._uses = Counter({mark: self._uses[mark] for mark in self._bounds})
         self._ids, self._next = list(range(1, len(rows))), len(rows)
         room = max(8, 2 * len(rows))
         self.table = _resized(self.table[rows], room, self.words, _ALL)
