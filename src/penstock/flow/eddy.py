@@ -52,6 +52,8 @@ class Member:
     predicate: Expression | None
     subjects: tuple[Subject, ...] = ()
     planes: int = 0
+    lent: bool = False
+    """Its bit is in a word that was taken (`take_word`)."""
     failed: PenstockError | None = None
     """Its predicate could not be computed for some row: it gets no more of them."""
     evaluator: Evaluator | None = None
@@ -119,7 +121,8 @@ class Eddy:
         self.members: dict[int, Member] = {}
         self.words = 1
         self._free: list[int] = []
-        self._next = 0
+        self._spare = [0]
+        """Words that are nobody's."""
         self.start = np.zeros(1, np.uint64)
         """The queries there are."""
         self.counts = np.zeros(64, np.int64)
@@ -132,10 +135,12 @@ class Eddy:
 
     # ------------------------------------------------------------------ who is there
 
-    def enrol(self, predicate: Expression | None) -> Member:
-        """A query that from now on gets the rows for which its predicate is TRUE."""
-        bit = self._free.pop() if self._free else self._new_bit()
-        member = self.members[bit] = Member(bit, predicate)
+    def enrol(self, predicate: Expression | None, bit: int | None = None) -> Member:
+        """A query that from now on gets the rows for which its predicate is TRUE; `bit` of a word that was taken is its own."""
+        lent = bit is not None
+        if bit is None:
+            bit = self._free.pop() if self._free else self._new_bit()
+        member = self.members[bit] = Member(bit, predicate, lent=lent)
         asked = () if predicate is None else clauses(predicate)
         try:
             self._ask(member, asked)
@@ -148,10 +153,20 @@ class Eddy:
         return member
 
     def _new_bit(self) -> int:
-        self._next += 1
-        if self._next > 64 * self.words:
+        word = self.take_word()
+        self._free += range(64 * word + 63, 64 * word, -1)
+        return 64 * word
+
+    def take_word(self) -> int:
+        """A word of every row's lineage for somebody else to give out."""
+        if not self._spare:
+            self._spare += range(2 * self.words - 1, self.words - 1, -1)
             self._widen(2 * self.words)
-        return self._next - 1
+        return self._spare.pop()
+
+    def give_word(self, word: int) -> None:
+        """It is nobody's again; its queries have left."""
+        self._spare.append(word)
 
     def _widen(self, words: int) -> None:
         more = words - self.words
@@ -212,7 +227,8 @@ class Eddy:
         if member.evaluator is not None:
             member.evaluator.release()
         del self.members[member.bit]
-        self._free.append(member.bit)
+        if not member.lent:
+            self._free.append(member.bit)
         self._look_again()
 
     def _look_again(self) -> None:

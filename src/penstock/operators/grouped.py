@@ -94,6 +94,10 @@ class GroupedFilter:
     # ------------------------------------------------------------------ who asks what
 
     @property
+    def cells(self) -> int:
+        return len(self._ids)
+
+    @property
     def size_bytes(self) -> int:
         return int(self.table.nbytes + sum(p.nbytes for p in self.planes.values()))
 

@@ -33,6 +33,7 @@ from penstock.plan.nodes import (
 
 _FUNCTION = re.compile(r"udf:(\w+)")
 _SYMMETRIC = {"=", "<>", "+", "*", "and", "or", "is_distinct", "is_not_distinct"}
+_TURNED = {">": "<", ">=": "<="}
 
 
 def fingerprint(node: Node) -> str:
@@ -62,10 +63,12 @@ def _expression(expression: Expression) -> str:
         return f"#{expression.index}"
     if isinstance(expression, Literal):
         return f"{expression.type}:{expression.value!r}"
-    parts = [_expression(a) for a in expression.arguments]
-    if expression.function in _SYMMETRIC:
+    parts, name = [_expression(a) for a in expression.arguments], expression.function
+    if name in _SYMMETRIC:
         parts.sort()
-    return f"{expression.function}:{expression.type}({', '.join(parts)})"
+    elif name in _TURNED:
+        parts, name = parts[::-1], _TURNED[name]
+    return f"{name}:{expression.type}({', '.join(parts)})"
 
 
 def _all_of(predicates: tuple[Expression, ...]) -> str:

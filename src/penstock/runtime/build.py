@@ -9,11 +9,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from penstock.data.batch import Batch
 from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError
+from penstock.flow.confluence import FAR, Input
+from penstock.flow.confluence import Equality as KeysEqual
+from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
 from penstock.kernels import bags, sets
 from penstock.operators.abilities import Holding, Holds
 from penstock.operators.aggregate import Grouping
@@ -25,6 +29,7 @@ from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError, raises
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
+from penstock.operators.met import Met
 from penstock.operators.negatives import Negatives
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
@@ -60,10 +65,13 @@ from penstock.plan.nodes import (
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Expiry, Upkeep
-from penstock.plan.windows import Announced, Range, Rows, Unbounded
+from penstock.plan.windows import Announced, Range, Rows
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 
+Key = tuple[str, str]
+"""('stream' | 'table', name in lower case), or what is shared: (LEAF | JOIN, its streams and a number, by lines)."""
+LEAF, JOIN = "leaf", "join"
 SLICE = 1 << 16
 """Rows of a step: many enough to forget its fixed cost, few enough that what it makes stays in the cache."""
 
@@ -73,8 +81,7 @@ class Pipeline:
     """Operators in the order they run; each names its inputs among sources and earlier operators."""
 
     arena: Arena
-    sources: list[tuple[str, str]] = field(default_factory=list)
-    """('stream' | 'table', name in lower case), one per leaf."""
+    sources: list[Key] = field(default_factory=list)
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
     time_type: Type = Type.BIGINT
@@ -82,6 +89,8 @@ class Pipeline:
     """Another plan may take its place."""
     shares: bool = False
     """Predicates over streams are tested elsewhere, for many queries at once."""
+    meets: bool = False
+    """Joins of streams are made elsewhere, too."""
     told: bool = False
     """Every end of the answer's rows comes as a '-'."""
     lazy: bool = False
@@ -152,7 +161,8 @@ class Pipeline:
 
     @property
     def streams(self) -> set[str]:
-        return {name.partition("\n")[0] for kind, name in self.sources if kind in ("stream", "leaf")}
+        own = {name for kind, name in self.sources if kind == "stream"}
+        return own.union(*(name.split("\n")[:-1] for kind, name in self.sources if kind in (LEAF, JOIN)))
 
     @property
     def tables(self) -> set[str]:
@@ -168,8 +178,16 @@ def told(failed: RowError, time_type: Type) -> DataError:
     return failed.told(str(EPOCH + dt.timedelta(microseconds=failed.ts)))
 
 
-Leaves = Callable[[str, Expression | None], tuple[str, str]]
-"""A stream and a predicate over it → the source of a plan that begins so, which others may share."""
+class Shares(Protocol):
+    """Where plans find what they share with others; each gives the source of a plan that begins so."""
+
+    def leaf(self, stream: str, predicate: Expression | None) -> Key:
+        """With the rows of a stream for which a predicate is true."""
+        ...
+
+    def join(self, inputs: Sequence[Input], equalities: Sequence[KeysEqual]) -> tuple[Key, list[int]]:
+        """With a join; and where each input's columns begin in its tuples."""
+        ...
 
 
 def build(
@@ -181,32 +199,29 @@ def build(
     arena: Arena | None = None,
     *,
     may_move: bool = False,
-    leaves: Leaves | None = None,
+    shares: Shares | None = None,
+    meets: bool = False,
 ) -> Pipeline:
     """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was.
 
-    `may_move`: another plan may take its place. `leaves`: predicates over streams are tested elsewhere.
+    `may_move`: another plan may take its place. `shares`: streams are filtered elsewhere, and if it `meets` others joined.
     """
     pipeline = Pipeline(Arena() if arena is None else arena, may_move=may_move)
-    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, leaves)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, shares, meets)
     builder.build(root.node, all_of(root.node))
     return pipeline
 
 
-def _is_stateless(node: Node) -> bool:
-    """A projection of a selection of a stream whose rows end when they are said to."""
+def _is_stateless(node: Node, meets: bool) -> bool:
+    """A projection of what is shared: of a selection of a stream, or of a join with nothing left to be tested."""
     while isinstance(node, Project):
         if any(raises(n.expression) for n in node.outputs):
             return False
         node = node.input
-    return _is_leaf(node.input if isinstance(node, Filter) else node)
-
-
-def _is_leaf(node: Node) -> bool:
-    """A stream in a window that gives every row its lifetime at once."""
-    if not isinstance(node, Windowed) or not isinstance(node.input, Scan):
-        return False
-    return isinstance(node.window, Unbounded) or (isinstance(node.window, Range) and node.window.slide == 1)
+    if isinstance(node, Join):
+        found = shared_join(node) if meets else None
+        return found is not None and not found.tests
+    return is_leaf(node.input if isinstance(node, Filter) else node)
 
 
 class _Builder:
@@ -219,7 +234,8 @@ class _Builder:
         root: Root,
         upkeep: Upkeep,
         may_move: bool,
-        leaves: Leaves | None,
+        shares: Shares | None,
+        meets: bool,
     ) -> None:
         self._pipeline = pipeline
         self._evaluator = evaluator
@@ -232,9 +248,10 @@ class _Builder:
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
-        self._leaves = leaves if self._aware and upkeep.expiry is not Expiry.NEGATIVE else None
-        pipeline.shares = self._leaves is not None
-        pipeline.lazy = pipeline.shares and _is_stateless(root.node)
+        self._shares = shares if self._aware and upkeep.expiry is not Expiry.NEGATIVE else None
+        pipeline.shares = self._shares is not None
+        pipeline.meets = pipeline.shares and meets
+        pipeline.lazy = pipeline.shares and _is_stateless(root.node, meets)
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
@@ -300,7 +317,7 @@ class _Builder:
         (read,) = needed_below(node, needed)
         if not isinstance(node.input, Scan):
             below = self.build(node.input, read)
-        elif self._pipeline.lazy and self._leaves is not None:
+        elif self._pipeline.lazy and self._shares is not None:
             below = self._leaf(node.input, None)
         else:
             below = self._stream(node.input)
@@ -308,9 +325,11 @@ class _Builder:
 
     def _leaf(self, scan: Scan, predicate: Expression | None) -> int:
         """The rows of a stream for which the predicate is true."""
-        assert self._leaves is not None
+        assert self._shares is not None
         self._pipeline.time_type = scan.stream.time_type
-        source = self._leaves(scan.stream.name.lower(), predicate)
+        return self._shared(self._shares.leaf(scan.stream.name.lower(), predicate))
+
+    def _shared(self, source: Key) -> int:
         if source not in self._pipeline.sources:
             self._pipeline.sources.append(source)
         return -1 - self._pipeline.sources.index(source)
@@ -334,7 +353,7 @@ class _Builder:
         return stage
 
     def filter(self, node: Filter, needed: Needed) -> int:
-        if self._leaves is not None and isinstance(node.input, Windowed) and _is_leaf(node.input):
+        if self._shares is not None and isinstance(node.input, Windowed) and is_leaf(node.input):
             assert isinstance(node.input.input, Scan)
             # A row's lifetime hangs on nothing but its time: the predicate may come first.
             leaf = self._leaf(node.input.input, node.predicate)
@@ -350,6 +369,10 @@ class _Builder:
         return self._stage(Projection(self._site(), node.outputs, needed), *below)
 
     def join(self, node: Join, needed: Needed) -> int:
+        if self._pipeline.meets:
+            found = shared_join(node)
+            if found is not None:
+                return self._meeting(node, found, needed)
         schemas = [i.schema for i in node.inputs]
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
@@ -365,6 +388,18 @@ class _Builder:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
             operator = MultiwayJoin(site, schemas, node.predicates, self._edges(node), lookups, needed)
         return self._stage(operator, *below)
+
+    def _meeting(self, node: Join, found: SharedJoin, needed: Needed) -> int:
+        """The join in the shared SteMs; here only what is the query's own."""
+        assert self._shares is not None
+        inputs = found.inputs(needed)
+        source, places = self._shares.join(inputs, found.equalities)
+        self._pipeline.time_type = found.scans[0].stream.time_type
+        own = [
+            (at, len(one.schema), None if one.window == FAR else one.window)
+            for at, one in zip(places, inputs, strict=True)
+        ]
+        return self._stage(Met(self._site(), own, found.tests), self._shared(source))
 
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
         below = self._below(node, needed)

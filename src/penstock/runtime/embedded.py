@@ -22,6 +22,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.eddy import Member
+from penstock.flow.meetings import meeting_streams
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
@@ -36,8 +37,9 @@ from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
-from penstock.runtime.sharing import Owed, Sharing
+from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
+from penstock.runtime.waiting import Owed
 from penstock.state.strings import Strings
 
 
@@ -108,6 +110,7 @@ class Engine:
         upkeep: Upkeep | None = None,
         *,
         share: bool = True,
+        join: str = "auto",
         routing: str = "thompson",
         seed: int = 0,
     ) -> None:
@@ -118,6 +121,9 @@ class Engine:
         self.tails: dict[int, Tail] = {}
         """By the identity of the pipeline."""
         self._known: dict[TailKey, Tail] = {}
+        self._join = join
+        self._joining: Counter[str] = Counter()
+        """By stream: queries that join it in a way that could be shared."""
         self._readers: Counter[str] = Counter()
         self._slices: Counter[int] = Counter()
         self._later: list[Standing] = []
@@ -217,17 +223,29 @@ class Engine:
         if found is not None:
             return found, found.standings[0].evaluator
         evaluator = Evaluator(self.strings, self.catalog.functions)
-        leaves = None if sharing is None else sharing.leaf
         try:
             pipeline = build(
-                root, evaluator, self.strings, since, self.upkeep, may_move=replan is not None, leaves=leaves
+                root,
+                evaluator,
+                self.strings,
+                since,
+                self.upkeep,
+                may_move=replan is not None,
+                shares=sharing,
+                meets=self._meets(root),
             )
         except PenstockError:
             evaluator.release()
             if sharing is not None:
-                sharing.tidy(self.sources.keys())
+                sharing.tidy()
             raise
         return Tail(key, pipeline), evaluator
+
+    def _meets(self, root: Root) -> bool:
+        """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
+        if self._join != "auto":
+            return self._join == "eddy"
+        return any(self._joining[stream] for stream in meeting_streams(root.node))
 
     def _begin(self, standing: Standing, tail: Tail) -> None:
         """Let a query take part."""
@@ -241,6 +259,7 @@ class Engine:
             if tail.key is not None:
                 self._known[tail.key] = tail
         self._readers.update(pipeline.streams)
+        self._joining.update(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] += 1
 
     def drop(self, name: str) -> None:
@@ -253,6 +272,7 @@ class Engine:
         pipeline = standing.pipeline
         del self.queries[standing.name.lower()]
         self._readers -= Counter(pipeline.streams)
+        self._joining -= Counter(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] -= 1
         self._later = [one for one in self._later if one is not standing]
         tail = self.tails.get(id(pipeline))
@@ -404,12 +424,11 @@ class Engine:
         """Hand over few rows that hold many up."""
         if self.sharing is None:
             return
-        for current in self.sharing.currents.values():
-            until = current.burden
-            if until is not None:
-                for standing in self.queries.values():
-                    if standing.owed in current.owed and standing.owed.next < until:
-                        standing.owed.hand_over(standing.said, until)
+        for waiting, until in list(self.sharing.burdens()):
+            for standing in self.queries.values():
+                owed = standing.owed
+                if owed is not None and owed.is_in(waiting) and owed.next < until:
+                    owed.hand_over(standing.said, until)
 
     def _cuts(self, clock: int) -> list[int]:
         """The instants up to which to step, with at most about a slice of rows between them."""
@@ -472,8 +491,9 @@ class Engine:
                 inputs[kind, name] = self._table_feed(first, name, updates, contents)
                 continue
             found = feeds.get((kind, name))
-            stream = self.sources[name.partition("\n")[0]].stream
-            inputs[kind, name] = empty(len(stream.schema)) if found is None else found
+            if found is None:  # a join gives something in every step
+                found = empty(len(self.sources[name.split("\n")[0]].stream.schema))
+            inputs[kind, name] = found
         for standing in tail.standings:
             standing.begun = True
         if first.replanning is not None:
@@ -540,9 +560,11 @@ class Engine:
         for table in self.tables.values():
             for columns in table.columns_in_use():
                 _mark(mark, table.table.schema, columns)
-        for stream, current in ({} if self.sharing is None else self.sharing.currents).items():
-            for columns in current.columns_in_use():
-                _mark(mark, self.sources[stream].stream.schema, columns)
+        if self.sharing is not None:
+            schemas = {name: source.stream.schema for name, source in self.sources.items()}
+            for codes in self.sharing.strings_in_use(schemas):
+                mark(codes)
+            self.sharing.confluence.mark_strings(mark)
         for standing in self.queries.values():
             standing.said.mark_strings(mark, self._now)
             standing.pipeline.arena.mark_strings(mark)
@@ -552,9 +574,8 @@ class Engine:
     @property
     def size_bytes(self) -> int:
         """What all queries remember, without their kept answers."""
-        shared = [] if self.sharing is None else self.sharing.currents.values()
         held = sum(tail.pipeline.arena.size_bytes for tail in self.tails.values())
-        return held + sum(current.size_bytes for current in shared)
+        return held + (0 if self.sharing is None else self.sharing.size_bytes)
 
     # ------------------------------------------------------------------ leaving and coming back
 

@@ -1,38 +1,32 @@
-"""What the queries of an engine share: an eddy per stream, and rows that are kept once until they are asked for.
+"""What the queries of an engine share: an eddy per stream, one confluence for all joins.
 
-Paper      Madden et al. 2002: one eddy per flow, a tuple is never copied per query; per-query output (§2.1).
+Paper      Madden et al. 2002: one eddy per flow; a query sees exactly the tuples that come after it.
 Invariant  a query gets exactly what it would get by itself from its registration on.
 
 A *leaf* is a predicate over a stream as some plan has it at its bottom; plans with the same leaf have one. Where a plan
-keeps state its rows are handed over in every step. A plan that keeps none (*owed* to) is counted by the eddy and gets its
-rows when somebody looks: until then they wait as they came, once for all queries (`Chunk`).
+keeps state its rows are handed over in every step; where it keeps none they wait (`runtime.waiting`).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
-from penstock.flow.eddy import Eddy, Member, Sorted, Split
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+from penstock.flow.confluence import Confluence, Equality, Input, Party
+from penstock.flow.eddy import Eddy, Member, Sorted
+from penstock.operators.contract import ABSENT, empty
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression
 from penstock.plan.fingerprint import functions_in, predicate_text
-from penstock.runtime.answer import Answer
-from penstock.runtime.build import Pipeline
+from penstock.runtime.build import JOIN, LEAF, Key, Pipeline
+from penstock.runtime.waiting import Owed, Waiting
 from penstock.state.strings import Strings
-
-HOT = 8
-"""Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""
-MANY = 32
-"""Chunks that wait, from which on few rows that hold many up are handed over."""
-LEAF = "leaf"
-Key = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -48,142 +42,41 @@ class Leaf:
 
 
 @dataclass(slots=True)
-class Chunk:
-    """Rows of a step that wait for those who are owed them."""
+class Joined:
+    """A join of a plan."""
 
-    found: Sorted
-    now: int
-    waiting: int
-    """For so many."""
-    split: Split | None = None
-
-    def of(self, member: Member, eddy: Eddy) -> Batch:
-        """A query's rows."""
-        if self.split is None:
-            if self.found.lineage is None:
-                self.found = eddy.again(self.found.batch)
-            self.split = self.found.split()
-            self.found.lineage = None
-        return self.found.batch.take(self.split.of(member.bit))
-
-
-class Owed:
-    """Rows that a query which keeps no state has not been handed over."""
-
-    __slots__ = ("_counted", "_current", "_member", "_next", "_pipeline", "_source")
-
-    def __init__(self, current: Current, member: Member, pipeline: Pipeline) -> None:
-        self._current = current
-        self._member = member
-        self._pipeline = pipeline
-        (self._source,) = pipeline.sources
-        self._next = current.end
-        self._counted = int(current.eddy.counts[member.bit])
-        current.owed.add(self)
-
-    @property
-    def count(self) -> int:
-        """How many."""
-        return int(self._current.eddy.counts[self._member.bit]) - self._counted
-
-    def hand_over(self, answer: Answer, until: int | None = None) -> None:
-        """Give the answer its rows (of the chunks before `until`)."""
-        current = self._current
-        end = current.end if until is None else until
-        for chunk in current.take(self._next, end):
-            chunk.waiting -= 1
-            wanted = int(chunk.found.counts[self._member.bit])
-            if wanted:
-                self._counted += wanted
-                batch = chunk.of(self._member, current.eddy)
-                answer.take(self._pipeline.step({self._source: batch}, chunk.now), chunk.now)
-        self._next = end
-        current.let_go()
-
-    def wanted(self, chunk: Chunk) -> int:
-        return int(chunk.found.counts[self._member.bit])
-
-    @property
-    def next(self) -> int:
-        """The first chunk it has not been handed over."""
-        return self._next
-
-    def close(self) -> None:
-        """Nobody will ask."""
-        for chunk in self._current.take(self._next, self._current.end):
-            chunk.waiting -= 1
-        self._current.owed.discard(self)
-        self._current.let_go()
+    key: Key
+    party: Party
+    width: int
+    users: int = 0
+    eager: int = 0
 
 
 class Current:
-    """A stream's eddy, and its rows that wait."""
+    """A stream's eddy, its leaves, and its rows that wait."""
 
-    def __init__(self, eddy: Eddy) -> None:
+    def __init__(self, stream: str, eddy: Eddy) -> None:
+        self.stream = stream
         self.eddy = eddy
         self.leaves: dict[Key, Leaf] = {}
         self.by_text: dict[str, Leaf] = {}
         """Those that a new plan may have too."""
-        self.owed: set[Owed] = set()
-        self._chunks: deque[Chunk] = deque()
-        self._first = 0
-        self._hot = 0
+        self.waiting = Waiting(eddy.again)
+
+    def counts(self) -> Array:
+        return self.eddy.counts
 
     @property
-    def end(self) -> int:
-        """The number of the next chunk."""
-        return self._first + len(self._chunks)
+    def is_idle(self) -> bool:
+        """Nobody reads the stream."""
+        return not self.eddy.members
 
-    def take(self, begin: int, end: int) -> Iterator[Chunk]:
-        if begin < end:
-            self._hot = HOT
-        for number in range(begin, end):
-            yield self._chunks[number - self._first]
-
-    def let_go(self) -> None:
-        """Of what everybody has."""
-        while self._chunks and self._chunks[0].waiting <= 0:
-            self._chunks.popleft()
-            self._first += 1
-
-    def step(self, batch: Batch, now: int) -> tuple[dict[Key, Batch], list[Member]]:
-        """The rows of a step: by leaf those that are taken at once; the queries that failed."""
-        taken = [leaf for leaf in self.leaves.values() if leaf.eager]
-        keep = bool(taken) or (bool(self.owed) and (self._hot > 0 or self._costly))
-        found, failed = self.eddy.sort(batch, keep=keep)
-        made: dict[Key, Batch] = {}
-        if taken:
-            wanted = np.zeros(self.eddy.words, np.uint64)
-            for leaf in taken:
-                word, bit = bit_of(leaf.member.bit)
-                wanted[word] |= bit
-            split = found.split(wanted)
-            made = {leaf.key: batch.take(split.of(leaf.member.bit)) for leaf in taken}
-        if self.owed and len(found.rows):
-            self._hot -= 1
-            self._chunks.append(Chunk(_compact(found), now, len(self.owed)))
-        return made, failed
-
-    @property
-    def _costly(self) -> bool:
-        return any(o.filter.costly for o in self.eddy.operators.values())
-
-    @property
-    def burden(self) -> int | None:
-        """The chunk up to which to hand over, if that takes less than keeping it."""
-        if len(self._chunks) <= MANY:
-            return None
-        number = self.end - MANY
-        chunk = self._chunks[number - 1 - self._first]
-        late = [owed for owed in self.owed if owed.next < number]
-        return number if 2 * sum(owed.wanted(chunk) for owed in late) <= len(chunk.found.batch) else None
-
-    def leaf(self, stream: str, text: str, predicate: Expression | None) -> Leaf:
+    def leaf(self, text: str, predicate: Expression | None) -> Leaf:
         found = self.by_text.get(text)
         if found is None or found.member.failed is not None:
             # The members of an eddy are numbered; a number is another's only after its leaf is gone.
             member = self.eddy.enrol(predicate)
-            found = self.by_text[text] = Leaf((LEAF, f"{stream}\n{member.bit}"), text, member)
+            found = self.by_text[text] = Leaf((LEAF, f"{self.stream}\n{member.bit}"), text, member)
             self.leaves[found.key] = found
         return found
 
@@ -193,99 +86,198 @@ class Current:
         if self.by_text.get(leaf.text) is leaf:
             del self.by_text[leaf.text]
 
-    def columns_in_use(self) -> Iterator[tuple[Column, ...]]:
-        for chunk in self._chunks:
-            yield chunk.found.batch.columns
+    def step(self, batch: Batch, now: int, *, meets: bool) -> tuple[dict[Key, Batch], Sorted, list[Member]]:
+        """The rows of a step: by leaf those that are taken at once; all; the queries that failed. `meets`: a join reads them."""
+        taken = [leaf for leaf in self.leaves.values() if leaf.eager]
+        waits = bool(self.waiting.owed) and (self.waiting.is_hot or self._costly)
+        found, failed = self.eddy.sort(batch, keep=meets or waits or bool(taken))
+        made: dict[Key, Batch] = {}
+        if taken:
+            split = found.split(_mask([leaf.member.bit for leaf in taken], self.eddy.words))
+            made = {leaf.key: batch.take(split.of(leaf.member.bit)) for leaf in taken}
+        self.waiting.add(found, now)
+        return made, found, failed
 
     @property
-    def size_bytes(self) -> int:
-        """What the grouped filters take."""
-        return self.eddy.size_bytes
+    def _costly(self) -> bool:
+        return any(o.filter.costly for o in self.eddy.operators.values())
 
 
-def _compact(found: Sorted) -> Sorted:
-    """Without the rows that nobody wants, if they are the majority."""
-    if 2 * len(found.rows) >= len(found.batch):
-        return found
-    batch = found.batch.take(found.rows)
-    for column in batch.columns:
-        _ = column.values
-    lineage = None if found.lineage is None else found.lineage[found.rows]
-    return Sorted(batch, np.arange(len(batch), dtype=np.int32), found.counts, lineage)
+def _mask(bits: Sequence[int], words: int) -> Array:
+    mask = np.zeros(words, np.uint64)
+    for bit in bits:
+        word, mark = bit_of(bit)
+        mask[word] |= mark
+    return mask
 
 
 @dataclass(slots=True)
 class Sharing:
-    """All streams' eddies."""
+    """All eddies and joins of an engine."""
 
     strings: Strings
     functions: Mapping[str, Function]
     routing: str = "thompson"
     seed: int = 0
     currents: dict[str, Current] = field(default_factory=dict)
+    confluence: Confluence = field(init=False)
+    joins: dict[Key, Joined] = field(default_factory=dict)
+    tuples: dict[int, Waiting] = field(default_factory=dict)
+    """By virtual source: results that wait."""
+
+    def __post_init__(self) -> None:
+        self.confluence = Confluence(self.strings, self.functions, lambda stream: self._current(stream).eddy)
+
+    def _current(self, stream: str) -> Current:
+        if stream not in self.currents:
+            eddy = Eddy(self.strings, self.functions, self.routing, self.seed)
+            self.currents[stream] = Current(stream, eddy)
+        return self.currents[stream]
+
+    # ------------------------------------------------------------------ what plans begin with
 
     def leaf(self, stream: str, predicate: Expression | None) -> Key:
         """The source of a plan that begins with this predicate."""
-        current = self.currents.get(stream)
-        if current is None:
-            current = self.currents[stream] = Current(
-                Eddy(self.strings, self.functions, self.routing, self.seed)
-            )
         text = "" if predicate is None else predicate_text(predicate)
         text += "".join(f" {number}" for number in functions_in(text, self.functions))
-        return current.leaf(stream, text, predicate).key
+        return self._current(stream).leaf(text, predicate).key
+
+    def join(self, inputs: Sequence[Input], equalities: Sequence[Equality]) -> tuple[Key, list[int]]:
+        """The source of a plan that begins with this join, and where each input's columns begin in its tuples."""
+        party = self.confluence.join(inputs, equalities)
+        streams = dict.fromkeys(one.stream for one in inputs)
+        key = (JOIN, "\n".join([*streams, str(party.bit)]))
+        schemas = {role: one.schema for role, one in zip(party.roles, inputs, strict=True)}
+        at, places = 0, {}
+        for role in party.shape.roles:
+            places[role] = at
+            at += 1 + len(schemas[role])
+        self.joins[key] = Joined(key, party, at)
+        return key, [places[role] for role in party.roles]
 
     def begin(self, pipeline: Pipeline) -> Owed | None:
         """A plan begins to run; if it keeps no state, what it is owed from now on."""
-        for key in leaves_of(pipeline):
-            leaf = self._found(key)[1]
-            leaf.users += 1
-            leaf.eager += not pipeline.lazy
+        for one in self._shared(pipeline):
+            one.users += 1
+            one.eager += not pipeline.lazy
         if not pipeline.lazy:
             return None
-        current, leaf = self._found(pipeline.sources[0])
-        return Owed(current, leaf.member, pipeline)
+        (source,) = pipeline.sources
+        if source[0] == LEAF:
+            current = self.currents[source[1].split("\n")[0]]
+            return Owed(current.waiting, current.counts, current.leaves[source].member.bit, pipeline)
+        party = self.joins[source].party
+        number = self.confluence.sources[party.shape.roles]
+        waiting = self.tuples.setdefault(number, Waiting())
+        return Owed(waiting, lambda: self.confluence.counts[number], party.bit, pipeline)
 
     def release(self, pipeline: Pipeline) -> None:
         """A plan that has begun is gone."""
-        for key in leaves_of(pipeline):
-            leaf = self._found(key)[1]
-            leaf.users -= 1
-            leaf.eager -= not pipeline.lazy
-            if not leaf.users:
-                self._drop(key)
+        for one in self._shared(pipeline):
+            one.users -= 1
+            one.eager -= not pipeline.lazy
+            if not one.users:
+                self._drop(one)
 
-    def tidy(self, streams: AbstractSet[str]) -> None:
-        """A plan of these streams could not be made: let go of leaves that no plan has."""
-        for stream in streams & self.currents.keys():
-            for key in [key for key, leaf in self.currents[stream].leaves.items() if not leaf.users]:
-                self._drop(key)
+    def tidy(self) -> None:
+        """A plan could not be made: let go of what no plan has."""
+        every: list[Leaf | Joined] = [*self.joins.values()]
+        every += [leaf for current in self.currents.values() for leaf in current.leaves.values()]
+        for one in every:
+            if not one.users:
+                self._drop(one)
 
-    def _drop(self, key: Key) -> None:
-        current, leaf = self._found(key)
-        current.drop(leaf)
-        if not current.leaves:
-            del self.currents[key[1].partition("\n")[0]]
+    def _drop(self, one: Leaf | Joined) -> None:
+        if isinstance(one, Leaf):
+            self.currents[one.key[1].split("\n")[0]].drop(one)
+        else:
+            del self.joins[one.key]
+            self.confluence.leave(one.party)
+            if not self.joins:
+                self.tuples.clear()
+        for stream in [s for s, c in self.currents.items() if c.is_idle and s not in self.confluence.stems]:
+            del self.currents[stream]
 
-    def _found(self, key: Key) -> tuple[Current, Leaf]:
-        current = self.currents[key[1].partition("\n")[0]]
-        return current, current.leaves[key]
+    def _shared(self, pipeline: Pipeline) -> list[Leaf | Joined]:
+        made: list[Leaf | Joined] = []
+        for key in pipeline.sources:
+            if key[0] == LEAF:
+                made.append(self.currents[key[1].split("\n")[0]].leaves[key])
+            elif key[0] == JOIN:
+                made.append(self.joins[key])
+        return made
+
+    def uses(self, pipeline: Pipeline, member: Member) -> bool:
+        """Whether a plan begins with this predicate."""
+        return any(
+            one.member is member if isinstance(one, Leaf) else any(m is member for m in one.party.members)
+            for one in self._shared(pipeline)
+        )
+
+    # ------------------------------------------------------------------ rows
 
     def step(self, feeds: Mapping[Key, Batch], now: int) -> tuple[dict[Key, Batch], list[Member]]:
-        """Rows by leaf, and the queries that failed."""
+        """Rows by leaf, results by join, and the queries that failed."""
         made: dict[Key, Batch] = {}
         failed: list[Member] = []
+        found: dict[str, Sorted] = {}
         for stream, current in self.currents.items():
             batch = feeds.get(("stream", stream))
             if batch is not None and len(batch):
-                rows, lost = current.step(batch, now)
+                meets = stream in self.confluence.stems
+                rows, found[stream], lost = current.step(batch, now, meets=meets)
                 made |= rows
                 failed += lost
+        if self.joins:
+            made |= self._meet(found, now)
         return made, failed
 
-    def uses(self, pipeline: Pipeline, member: Member) -> bool:
-        return any(self._found(key)[1].member is member for key in leaves_of(pipeline))
+    def _meet(self, found: Mapping[str, Sorted], now: int) -> dict[Key, Batch]:
+        tuples = self.confluence.step(found, now)
+        eager = [one for one in self.joins.values() if one.eager]
+        made = {one.key: empty(one.width) for one in eager}
+        by_source: dict[int, list[Joined]] = {}
+        for one in eager:
+            by_source.setdefault(self.confluence.sources[one.party.shape.roles], []).append(one)
+        for number, some in tuples.items():
+            asked = by_source.get(number, [])
+            if asked:
+                split = some.split(_mask([one.party.bit for one in asked], self.confluence.words))
+                made |= {one.key: some.batch.take(split.of(one.party.bit)) for one in asked}
+            if number in self.tuples:
+                self.tuples[number].add(some, now)
+        return made
+
+    def burdens(self) -> Iterator[tuple[Waiting, int]]:
+        """What waits for long, and up to where to hand it over."""
+        for waiting in (*(c.waiting for c in self.currents.values()), *self.tuples.values()):
+            until = waiting.burden
+            if until is not None:
+                yield waiting, until
+
+    # ------------------------------------------------------------------ memory
+
+    def strings_in_use(self, schemas: Mapping[str, Schema]) -> Iterator[Array]:
+        """Codes of strings that rows hold."""
+        for stream, current in self.currents.items():
+            for columns in current.waiting.columns_in_use():
+                yield from _codes(columns, schemas[stream])
+        for roles, number in self.confluence.sources.items():
+            if number in self.tuples:
+                types: list[Schema] = [schemas[self.confluence.roles[role].stream] for role in roles]
+                for columns in self.tuples[number].columns_in_use():
+                    at = 0
+                    for schema in types:
+                        yield from _codes(columns[at + 1 : at + 1 + len(schema)], schema)
+                        at += 1 + len(schema)
+
+    @property
+    def size_bytes(self) -> int:
+        """What grouped filters and SteMs take."""
+        return sum(c.eddy.size_bytes for c in self.currents.values()) + self.confluence.size_bytes
 
 
-def leaves_of(pipeline: Pipeline) -> list[Key]:
-    return [source for source in pipeline.sources if source[0] == LEAF]
+def _codes(columns: Sequence[Column], schema: Schema) -> Iterator[Array]:
+    for column, one in zip(columns, schema, strict=True):
+        if one.type is Type.STRING and column is not ABSENT:
+            yield column.values

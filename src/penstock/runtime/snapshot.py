@@ -30,7 +30,7 @@ from penstock.plan.fingerprint import fingerprint
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
-from penstock.runtime.build import build
+from penstock.runtime.build import JOIN, build
 from penstock.runtime.embedded import Engine, Standing
 from penstock.state import file
 from penstock.state.arena import Arena
@@ -89,8 +89,15 @@ def dump(engine: Engine) -> Snapshot:
         if first.setdefault(id(standing.pipeline), n) == n:
             put(f"query/{n}/state", standing.pipeline.arena)
         put(f"query/{n}/answer", standing.answer.save(engine.clock))
+    shared: dict[str, Any] = {}
+    if engine.sharing is not None and engine.sharing.joins:
+        arena = Arena()
+        joins = {str(n): _bits(standing) for n, standing in enumerate(engine.queries.values())}
+        shared = {"layout": engine.sharing.confluence.save(arena), "bits": joins}
+        put("shared", arena)
     meta = {
         **engine.settings,
+        "shared": shared,
         "streams": [_stream(source.stream) for source in engine.sources.values()],
         "tables": [_table(table.table) for table in engine.tables.values()],
         "queries": [
@@ -99,6 +106,11 @@ def dump(engine: Engine) -> Snapshot:
         ],
     }
     return Snapshot(meta, arrays)
+
+
+def _bits(standing: Standing) -> list[int]:
+    """Of its joins in the shared SteMs."""
+    return [int(name.rpartition("\n")[2]) for kind, name in standing.pipeline.sources if kind == JOIN]
 
 
 class _Saves(Protocol):
@@ -137,6 +149,7 @@ def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
         "begun": standing.begun or (standing.owed is not None and clock >= standing.since),
         "may_move": standing.pipeline.may_move,
         "shares": standing.pipeline.shares,
+        "meets": standing.pipeline.meets,
         "runs": runs,  # the number of the first query with the same running plan
         "failed": None if standing.failed is None else str(standing.failed),
     }
@@ -152,7 +165,7 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
     `queries` are those dumped. What does not fit is a `StateError`. The snapshot stays as it is.
     """
     meta = snapshot.meta
-    if not {"clock", "swept_at", "upkeep", "streams", "tables", "queries"} <= meta.keys():
+    if not {"clock", "swept_at", "upkeep", "shared", "streams", "tables", "queries"} <= meta.keys():
         raise StateError("this is no snapshot of an engine")
     saved = _Saved(snapshot.arrays)
     engine = Engine(catalog, _upkeep(meta["upkeep"]))
@@ -188,9 +201,24 @@ def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot)
         standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other))
     if given:
         raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
-    saved.check_empty()
     engine.resume(standings, meta["clock"], meta["swept_at"])
+    if meta["shared"]:
+        _meet_again(engine, standings, meta["shared"], saved)
+    saved.check_empty()
     return engine
+
+
+def _meet_again(engine: Engine, standings: list[Standing], was: dict[str, Any], saved: _Saved) -> None:
+    """Rows in the shared SteMs, wanted by the same queries under the bits they have now."""
+    bits: dict[int, int] = {}
+    for n, standing in enumerate(standings):
+        before, now = was["bits"][str(n)], _bits(standing)
+        if len(before) != len(now):
+            raise StateError(f"query {standing.name} has {len(now)} shared joins, and had {len(before)}")
+        bits |= dict(zip(before, now, strict=True))
+    assert engine.sharing is not None
+    with saved.arena("shared", "what joins share") as arena:
+        engine.sharing.confluence.take_up(arena, was["layout"], bits)
 
 
 def _resumed(
@@ -210,7 +238,7 @@ def _resumed(
         evaluator, pipeline = other.evaluator, other.pipeline
     else:
         evaluator = Evaluator(engine.strings, engine.catalog.functions)
-        leaves = engine.sharing.leaf if was["shares"] and engine.sharing is not None else None
+        sharing = engine.sharing if was["shares"] else None
         with saved.arena(f"{place}/state", what) as arena:
             pipeline = build(
                 root,
@@ -220,7 +248,8 @@ def _resumed(
                 engine.upkeep,
                 arena,
                 may_move=was["may_move"],
-                leaves=leaves,
+                shares=sharing,
+                meets=was["meets"],
             )
     with saved.arena(f"{place}/answer", what) as arena:
         answer = Answer(

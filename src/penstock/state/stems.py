@@ -24,18 +24,26 @@ OWNER, FIELD, HEADS, SHIFT = chains.OWNER, chains.FIELD, chains.HEADS, chains.SH
 
 
 class Stems:
-    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes.
+    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `notes[i]` of words behind them.
 
     What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
     in the same bucket. A row met costs one cache line.
     """
 
-    def __init__(self, arena: Arena, name: str, types: Sequence[Sequence[Type]], keys: Sequence[int]) -> None:
-        self._arena = arena
+    def __init__(
+        self,
+        arena: Arena,
+        name: str,
+        types: Sequence[Sequence[Type]],
+        keys: Sequence[int],
+        notes: Sequence[int] | None = None,
+    ) -> None:
+        self.arena = arena
         self._name = name
+        self._keys = list(keys)
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
         edges, indexes = np.zeros((len(types), 5), np.int64), np.zeros((sum(keys), 4), np.int64)
-        edges[:, WIDTH] = [1 + 2 * k for k in keys]
+        edges[:, WIDTH] = [1 + 2 * k + n for k, n in zip(keys, notes or [0] * len(keys), strict=True)]
         indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
         indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
         self.edges = arena.array(f"{name}.edges", np.int64, edges.shape, edges)
@@ -109,7 +117,7 @@ class Stems:
         self.frames[i].shift(tail, used)
         rows = self.table(i)
         rows[:live] = rows[tail:used]
-        rows[:live, 2::2] -= tail
+        rows[:live, 2 : 2 + 2 * self._keys[i] : 2] -= tail
         for index in self._of(i):
             heads = int(self.indexes[index, HEADS])
             head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]
@@ -120,7 +128,7 @@ class Stems:
     def _lay_out(self, room: Ints) -> None:
         """Give every edge its room in fresh arrays."""
         held = [self.table(i)[: int(used)].copy() for i, used in enumerate(self.edges[:, USED])]
-        arena, name = self._arena, self._name
+        arena, name = self.arena, self._name
         edges, indexes = self.edges, self.indexes
         size = room * edges[:, WIDTH]
         edges[:, ROOM] = room

@@ -214,11 +214,14 @@ class SparkSession(Session):
         self.flow.functions[name.lower()] = function
         self.flow.declared.functions[name.lower()] = f"{function.returns}:{vectorized}:{_hash(fn)}"
 
-    def explain(self) -> str:
-        """Every query's plan, and how rows are spread over the cells."""
+    def explain(self, format: str = "text") -> str:  # noqa: A002
+        """Every query's plan, what they share, and how rows are spread over the cells."""
+        made = super().explain(format)
+        if format != "text":
+            return made
         placed = self.flow.plan().queries
         cells = [f"{name} in {q.cells} of {self.flow.cells} cells: {q}" for name, q in placed.items()]
-        return super().explain() + "\n\n" + "\n".join(cells)
+        return made + "\n\n" + "\n".join(cells)
 
     # ------------------------------------------------------------------ running
 

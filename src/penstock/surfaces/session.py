@@ -49,6 +49,7 @@ from penstock.surfaces.arguments import (
     sql_text,
 )
 from penstock.surfaces.options import Options
+from penstock.surfaces.overview import shown
 from penstock.surfaces.query import Query
 
 Rows = Any
@@ -65,7 +66,12 @@ class Session:
         self.options = options
         self.catalog = Catalog()
         self.engine = Engine(
-            self.catalog, options.upkeep, share=options.share, routing=options.routing, seed=options.seed
+            self.catalog,
+            options.upkeep,
+            share=options.share,
+            join=options.join,
+            routing=options.routing,
+            seed=options.seed,
         )
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
@@ -297,9 +303,15 @@ class Session:
         """Registered queries by name."""
         return dict(self._queries)
 
-    def explain(self) -> str:
-        """Every query's plan."""
-        return "\n\n".join(f"{q.name} ({q.pattern})\n{q.explain()}" for q in self._queries.values())
+    def explain(self, format: str = "text") -> str:  # noqa: A002 - as users say it, and as the command line does
+        """The whole shared flow, which query uses what: `text` (with every query's plan), `json` or `dot`."""
+        self.engine.check_idle()
+        self.engine.settle()
+        made = shown(self.engine, format)
+        if format != "text":
+            return made
+        plans = [f"{q.name} ({q.pattern})\n{q.explain()}" for q in self._queries.values()]
+        return "\n\n".join(part for part in (made, *plans) if part)
 
     # ------------------------------------------------------------------ feeding
 

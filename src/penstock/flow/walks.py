@@ -1,0 +1,135 @@
+"""The trees of hops along which rows walk through shared SteMs; see `kernels.meeting`.
+
+A shape — which roles, connected by which equalities — has a walk from each of its roles. It visits next the connected role
+in which fewest partners were met. Walks that begin with the same hops share them, so that a query over (a, b) and one over
+(a, b, c) look for b once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Array
+from penstock.kernels import meeting
+
+UNKNOWN = 1e6
+"""Partners per probe of a hop that nobody has made yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A role and one of its SteM's indexes."""
+
+    role: int
+    index: int
+
+
+Hop = tuple[Side, Side]
+"""Who is visited, and who gives the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Roles, and the pairs of indexes that connect them (each way)."""
+
+    roles: tuple[int, ...]
+    hops: tuple[Hop, ...]
+
+    def walk(self, start: int, met: Mapping[Hop, float]) -> list[Hop]:
+        """From a role through all others."""
+        bound, made = {start}, []
+        while len(bound) < len(self.roles):
+            open_ = [hop for hop in self.hops if hop[1].role in bound and hop[0].role not in bound]
+            best = min(open_, key=lambda hop: (met.get(hop, UNKNOWN), hop[0].role, hop[1].role))
+            made.append(best)
+            bound.add(best[0].role)
+        return made
+
+
+@dataclass(slots=True)
+class _Node:
+    hop: Hop | None
+    below: dict[Hop, _Node] = field(default_factory=dict)
+    ends: list[int] = field(default_factory=list)
+    """Shapes whose results are whole here."""
+    passes: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Trees:
+    """As arrays."""
+
+    nodes: Array
+    roots: Array
+    need: Array
+    done: Array
+    source: Array
+    """Of a node: the virtual source whose tuples are whole there, or -1."""
+    hops: list[Hop]
+    depth: int
+
+
+def trees(
+    shapes: Sequence[Shape],
+    members: Array,
+    sources: Mapping[tuple[int, ...], int],
+    homes: Sequence[int],
+    indexes: Mapping[Side, int],
+    met: Mapping[Hop, float],
+) -> Trees:
+    """`members[shape]`: the bitmap of its queries; `sources[roles]`: the number of the virtual source; `homes[role]`: its
+    SteM; `indexes[side]`: the index's number there."""
+    tops = [_Node(None) for _ in homes]
+    depth = 1
+    for number, shape in enumerate(shapes):
+        for start in shape.roles:
+            node = tops[start]
+            hops = shape.walk(start, met)
+            depth = max(depth, len(hops) + 1)
+            for hop in hops:
+                node = node.below.setdefault(hop, _Node(hop))
+                node.passes.append(number)
+            node.ends.append(number)
+    found: list[_Node] = []
+    numbers: dict[int, int] = {}
+
+    def gather(node: _Node) -> None:
+        for one in node.below.values():
+            numbers[id(one)] = len(found)
+            found.append(one)
+            gather(one)
+
+    for top in tops:
+        gather(top)
+    nodes = np.full((max(len(found), 1), 8), -1, np.int64)
+    need = np.zeros((len(nodes), members.shape[1]), np.uint64)
+    done = np.zeros_like(need)
+    ends = np.full(len(nodes), -1, np.int64)
+
+    def first(node: _Node) -> int:
+        """The first of its children, linked to the others."""
+        last = -1
+        for one in reversed(list(node.below.values())):
+            at = numbers[id(one)]
+            nodes[at, meeting.NEXT] = last
+            last = at
+        return last
+
+    for at, node in enumerate(found):
+        assert node.hop is not None
+        target, giver = node.hop
+        nodes[at, meeting.ROLE], nodes[at, meeting.EDGE] = target.role, homes[target.role]
+        nodes[at, meeting.INDEX] = indexes[target]
+        nodes[at, meeting.GIVER], nodes[at, meeting.GIVER_EDGE] = giver.role, homes[giver.role]
+        nodes[at, meeting.GIVER_INDEX] = indexes[giver]
+        nodes[at, meeting.CHILD] = first(node)
+        for number in node.passes:
+            need[at] |= members[number]
+        for number in node.ends:
+            done[at] |= members[number]
+            ends[at] = sources[shapes[number].roles]
+    roots = np.array([first(top) for top in tops], np.int64)
+    return Trees(nodes, roots, need, done, ends, [n.hop for n in found if n.hop is not None], depth)

@@ -1,0 +1,166 @@
+"""Rows that are kept once, as they came, until the queries that want them are asked for their answers.
+
+Paper      Madden et al. 2002, §2.1: a tuple is never copied per query; output per query.
+Invariant  a query that keeps no state says the same whenever it is handed its rows, so long as it is in order.
+
+Rows of a step are a *chunk*; who wants which is kept with it, or found out again when somebody asks. Few rows that hold
+many up are handed over unasked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column
+from penstock.flow.eddy import Sorted, Split
+from penstock.runtime.answer import Answer
+from penstock.runtime.build import Pipeline
+
+HOT = 8
+"""Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""
+MANY = 32
+"""Chunks that wait, from which on few rows that hold many up are handed over."""
+
+Again = Callable[[Batch], Sorted]
+
+
+class Chunk:
+    """Rows of a step that wait for those who are owed them."""
+
+    __slots__ = ("_again", "_split", "found", "now", "waiting")
+
+    def __init__(self, found: Sorted, now: int, waiting: int, again: Again | None) -> None:
+        self.found = _compact(found)
+        self.now = now
+        self.waiting = waiting
+        """For so many."""
+        self._again = again
+        self._split: Split | None = None
+
+    def of(self, bit: int) -> Batch:
+        """A query's rows."""
+        if self._split is None:
+            if self.found.lineage is None:
+                assert self._again is not None
+                self.found = self._again(self.found.batch)
+            self._split = self.found.split()
+            self.found.lineage = None
+        return self.found.batch.take(self._split.of(bit))
+
+
+def _compact(found: Sorted) -> Sorted:
+    """In memory of its own; without the rows that nobody wants, if they are the majority."""
+    if 2 * len(found.rows) < len(found.batch):
+        lineage = None if found.lineage is None else found.lineage[found.rows]
+        rows = np.arange(len(found.rows), dtype=np.int32)
+        found = Sorted(found.batch.take(found.rows), rows, found.counts, lineage)
+    for column in found.batch.columns:
+        _ = column.values
+    return found
+
+
+class Waiting:
+    """The chunks of one source, and the queries that are owed rows of them."""
+
+    def __init__(self, again: Again | None = None) -> None:
+        self.owed: set[Owed] = set()
+        self._again = again
+        self._chunks: deque[Chunk] = deque()
+        self._first = 0
+        self._hot = 0
+
+    @property
+    def end(self) -> int:
+        """The number of the next chunk."""
+        return self._first + len(self._chunks)
+
+    @property
+    def is_hot(self) -> bool:
+        """Somebody took rows lately, and will again."""
+        return self._hot > 0
+
+    @property
+    def rows(self) -> int:
+        return sum(len(chunk.found.rows) for chunk in self._chunks)
+
+    def add(self, found: Sorted, now: int) -> None:
+        """Rows of a step."""
+        if self.owed and len(found.rows):
+            self._hot -= 1
+            self._chunks.append(Chunk(found, now, len(self.owed), self._again))
+
+    def take(self, begin: int, end: int) -> Iterator[Chunk]:
+        if begin < end:
+            self._hot = HOT
+        for number in range(begin, end):
+            yield self._chunks[number - self._first]
+
+    def let_go(self) -> None:
+        """Of what everybody has."""
+        while self._chunks and self._chunks[0].waiting <= 0:
+            self._chunks.popleft()
+            self._first += 1
+
+    @property
+    def burden(self) -> int | None:
+        """The chunk up to which to hand over, if that takes less than keeping it."""
+        if len(self._chunks) <= MANY:
+            return None
+        number = self.end - MANY
+        chunk = self._chunks[number - 1 - self._first]
+        late = [owed for owed in self.owed if owed.next < number]
+        return number if 2 * sum(owed.wanted(chunk) for owed in late) <= len(chunk.found.batch) else None
+
+    def columns_in_use(self) -> Iterator[tuple[Column, ...]]:
+        for chunk in self._chunks:
+            yield chunk.found.batch.columns
+
+
+class Owed:
+    """Rows that a query which keeps no state has not been handed over."""
+
+    __slots__ = ("_bit", "_counted", "_counts", "_pipeline", "_source", "_waiting", "next")
+
+    def __init__(self, waiting: Waiting, counts: Callable[[], Array], bit: int, pipeline: Pipeline) -> None:
+        self._waiting = waiting
+        self._counts = counts
+        self._bit = bit
+        self._pipeline = pipeline
+        (self._source,) = pipeline.sources
+        self.next = waiting.end
+        """The first chunk it has not been handed over."""
+        self._counted = int(counts()[bit])
+        waiting.owed.add(self)
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return int(self._counts()[self._bit]) - self._counted
+
+    def is_in(self, waiting: Waiting) -> bool:
+        return self._waiting is waiting
+
+    def wanted(self, chunk: Chunk) -> int:
+        return int(chunk.found.counts[self._bit])
+
+    def hand_over(self, answer: Answer, until: int | None = None) -> None:
+        """Give the answer its rows (of the chunks before `until`)."""
+        end = self._waiting.end if until is None else until
+        for chunk in self._waiting.take(self.next, end):
+            chunk.waiting -= 1
+            wanted = self.wanted(chunk)
+            if wanted:
+                self._counted += wanted
+                answer.take(self._pipeline.step({self._source: chunk.of(self._bit)}, chunk.now), chunk.now)
+        self.next = end
+        self._waiting.let_go()
+
+    def close(self) -> None:
+        """Nobody will ask."""
+        for chunk in self._waiting.take(self.next, self._waiting.end):
+            chunk.waiting -= 1
+        self._waiting.owed.discard(self)
+        self._waiting.let_go()
