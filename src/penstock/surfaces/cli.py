@@ -52,6 +52,7 @@ class BenchName(StrEnum):
     three_way = "three-way"
     distinct_except = "distinct-except"
     sliding_aggregate = "sliding-aggregate"
+    standing_queries = "standing-queries"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
 
