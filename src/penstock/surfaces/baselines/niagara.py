@@ -14,6 +14,7 @@ and those below a price are the first so many.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,13 @@ def copy(rows: Columns, numbers: Array) -> Columns:
     return {name: taken(values, numbers) for name, values in rows.items()}
 
 
-def table(rows: Columns) -> pa.Table:
-    """What a query is given: the columns of `changes()`."""
+def tables(rows: Columns, begins: Array) -> list[pa.Table]:
+    """What every query is given, with the columns of `changes()`; its rows begin where `begins` says and end where the next one's do."""
     count = len(rows["ts"])
     arrays = [changes.plus(count), pa.array(rows["ts"]), pa.nulls(count, pa.int64())]
     arrays += [pa.array(rows[name]) for name in NAMES]
-    return pa.Table.from_arrays(arrays, names=["__op", "__ts", "__exp", *NAMES])
+    whole = pa.Table.from_arrays(arrays, names=["__op", "__ts", "__exp", *NAMES])
+    return [whole.slice(begin, end - begin) for begin, end in pairwise((*begins.tolist(), count))]
 
 
 @njit
@@ -80,13 +82,13 @@ class Articles:
         self.order = np.argsort(ids, kind="stable").astype(np.int32)
         self.begins = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=self.keys.count))])
 
-    def join(self, quotes: Columns) -> Columns:
-        """Quotes with their articles."""
+    def join(self, quotes: Columns) -> tuple[Columns, Array]:
+        """Quotes with their articles, and which quote each is of."""
         ids = self.keys.number(quotes["symbol"])
         count = _partners(ids, self.begins)
         left, right = room(count, np.int32), room(count, np.int32)
         _probe(ids, self.begins, self.order, left, right)
-        return copy(quotes, left) | copy(self.rows, right)
+        return copy(quotes, left) | copy(self.rows, right), left
 
 
 @njit
@@ -127,23 +129,27 @@ class Constants:
         return copy(rows, numbers), members, held
 
 
-def split(members: Array, held: Array) -> list[Array]:
-    """The numbers of every query's copies."""
-    ends = np.cumsum(held)
+def split(copies: Columns, members: Array, held: Array) -> tuple[Columns, Array]:
+    """The copies query by query, and where each query's begin."""
+    begins = np.cumsum(held) - held
     numbers = room(len(members), np.int32)
-    _split(members, ends - held, numbers)
-    return np.split(numbers, ends[:-1])
+    _split(members, begins.copy(), numbers)
+    return copy(copies, numbers), begins
 
 
 class PushDown:
-    """Selections first: every query has a join of its own above the split."""
+    """Selections first: every query has a join of its own above the split, which looks up each of its copies in the one hash table.
+
+    The joins run one after the other in one loop.
+    """
 
     def __init__(self, articles: pa.RecordBatch, constants: Sequence[int]) -> None:
         self.articles, self.constants = Articles(articles), Constants(constants)
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        copies, members, held = self.constants.join(read(quotes))
-        return [table(self.articles.join(copy(copies, rows))) for rows in split(members, held)]
+        copies, begins = split(*self.constants.join(read(quotes)))
+        joined, of = self.articles.join(copies)
+        return tables(joined, np.searchsorted(of, begins))
 
 
 class JoinFirst:
@@ -153,5 +159,5 @@ class JoinFirst:
         self.articles, self.constants = Articles(articles), Constants(constants)
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        copies, members, held = self.constants.join(self.articles.join(read(quotes)))
-        return [table(copy(copies, rows)) for rows in split(members, held)]
+        joined, _ = self.articles.join(read(quotes))
+        return tables(*split(*self.constants.join(joined)))

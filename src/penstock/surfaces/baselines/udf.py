@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.surfaces.baselines.niagara import Articles, copy, read, table
+from penstock.surfaces.baselines.niagara import Articles, copy, read, tables
 from penstock.surfaces.benches.reference import MIX, njit
 
 Array = NDArray[Any]
@@ -60,9 +60,11 @@ class JoinFirst:
         self.articles, self.predicates = Articles(articles), predicates
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        joined = self.articles.join(read(quotes))
+        joined, _ = self.articles.join(read(quotes))
         prices = pa.array(joined["price"])
-        return [table(copy(joined, _rows(wanted(prices)))) for wanted in self.predicates]
+        wanted = [_rows(predicate(prices)) for predicate in self.predicates]
+        begins = np.cumsum([0, *map(len, wanted)])[:-1]
+        return tables(copy(joined, np.concatenate(wanted)), begins)
 
 
 def _rows(wanted: pa.Array) -> Array:
