@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.surfaces.baselines import cacq, niagara, stocks, udf
 from penstock.surfaces.baselines.stocks import Market, in_order
 
@@ -33,7 +34,7 @@ def pairs(market: Market, constants: Sequence[int]) -> list[list[tuple[int, int]
 def test_all_plans_give_every_query_its_rows(queries: int, per_symbol: int) -> None:
     market = stocks.market(2, symbols=30, per_symbol=per_symbol)
     constants = stocks.constants(queries)
-    engine = given(cacq.by_constants(market, constants), market)
+    engine = given(cacq.by_constants(market, constants, penstock.connect()), market)
     for name, plan in PLANS.items():
         assert given(plan(market.articles, constants), market) == engine, name
     found = [list(zip(t["__ts"].to_pylist(), t["story"].to_pylist(), strict=True)) for t in engine]
@@ -45,7 +46,7 @@ def test_a_quote_without_articles_and_a_query_without_quotes() -> None:
     market = stocks.market(1, symbols=20)
     fewer = Market(market.articles.slice(0, 5), market.quotes)
     constants = [stocks.PRICES, 0]
-    engine = given(cacq.by_constants(fewer, constants), fewer)
+    engine = given(cacq.by_constants(fewer, constants, penstock.connect()), fewer)
     assert [t.num_rows for t in engine] == [0, 5]
     for name, plan in PLANS.items():
         assert given(plan(fewer.articles, constants), fewer) == engine, name
@@ -61,7 +62,7 @@ def test_constants_differ_and_the_first_lets_everything_through() -> None:
 def test_functions_above_the_join_give_what_functions_below_it_give(per_symbol: int) -> None:
     market = stocks.market(2, symbols=25, per_symbol=per_symbol)
     predicates = [udf.predicate(c, seed, longest=3) for seed, c in enumerate(stocks.constants(4))]
-    engine = given(cacq.by_functions(market, predicates), market)
+    engine = given(cacq.by_functions(market, predicates, penstock.connect()), market)
     assert given(udf.JoinFirst(market.articles, predicates), market) == engine
     assert engine[0].num_rows == 2 * 25 * per_symbol > engine[1].num_rows
 
@@ -77,7 +78,7 @@ def test_functions_are_applied_to_quotes_by_the_engine_and_to_joined_rows_by_the
         seen.append(len(prices))
         return pa.array(np.ones(len(prices), bool))
 
-    cacq.by_functions(market, [wanted])(market.quotes[0])
+    cacq.by_functions(market, [wanted], penstock.connect())(market.quotes[0])
     below, seen[:] = sum(seen), []
     udf.JoinFirst(market.articles, [wanted])(market.quotes[0])
     assert (below, sum(seen)) == (25, 25 * per_symbol)
@@ -93,6 +94,6 @@ def test_the_time_that_a_function_takes_follows_from_price_and_seed() -> None:
 
 def test_counting_takes_nothing_away() -> None:
     market = stocks.market(1, symbols=20)
-    engine = cacq.by_constants(market, [0, stocks.PRICES // 2])
+    engine = cacq.by_constants(market, [0, stocks.PRICES // 2], penstock.connect())
     counted = engine.count(market.quotes[0])
     assert counted == sum(q.changes().num_rows for q in engine.queries) > 20

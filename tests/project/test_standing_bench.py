@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.surfaces.benches.standing import engine, run, symbols, tables, workload
 from penstock.surfaces.benches.standing.bitmap import ROWS, Counting, Delivering, Total
 from penstock.surfaces.benches.standing.workload import DOMAIN, Range, Ranges
@@ -140,7 +141,7 @@ def test_a_count_that_differs_is_a_failure() -> None:
 
 def test_rows_given_to_the_wrong_query_are_seen() -> None:
     asked = workload.queries(4)
-    standing = engine.Standing(workload.DECLARATION, workload.STREAM, asked[::-1])
+    standing = engine.Standing(penstock.connect(), workload.DECLARATION, workload.STREAM, asked[::-1])
     (wrong,) = run._undelivered(standing, asked, list(workload.batches(1, 500)))
     assert wrong.startswith("other rows were delivered to 4 queries, the first q0")
 
@@ -152,7 +153,7 @@ def test_a_push_that_is_held_up_is_told_from_the_others() -> None:
 
 
 def test_memory_is_looked_at_after_a_tenth_and_after_all_cycles() -> None:
-    standing = engine.Standing(workload.DECLARATION, workload.STREAM, workload.queries(2))
+    standing = engine.Standing(penstock.connect(), workload.DECLARATION, workload.STREAM, workload.queries(2))
     kept = engine.cycles(standing, workload.queries(30), 30, workload.batches(10, 50), every=10)
     assert kept.cycles == 27
     assert kept.before > 0 and kept.after > 0

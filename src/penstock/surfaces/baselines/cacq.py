@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import penstock
 from penstock.surfaces.baselines import stocks
 from penstock.surfaces.baselines.stocks import Market
 from penstock.surfaces.baselines.udf import Predicate
@@ -39,13 +38,12 @@ class Cacq:
         return sum(query.matched for query in self.queries)
 
 
-def by_constants(market: Market, constants: Sequence[int], **options: Any) -> Cacq:
-    return Cacq(market, [stocks.above(c) for c in constants], penstock.connect(**options))
+def by_constants(market: Market, constants: Sequence[int], session: Any) -> Cacq:
+    return Cacq(market, [stocks.above(c) for c in constants], session)
 
 
-def by_functions(market: Market, predicates: Sequence[Predicate], **options: Any) -> Cacq:
+def by_functions(market: Market, predicates: Sequence[Predicate], session: Any) -> Cacq:
     """Each query calls a function of its own."""
-    session = penstock.connect(**options)
     for number, predicate in enumerate(predicates):
         session.create_function(f"wanted_{number}", predicate, returns="BOOLEAN", vectorized=True)
     return Cacq(market, [f"wanted_{number}(s.price)" for number in range(len(predicates))], session)

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import penstock
 from penstock.surfaces.benches.runs import now
 
 Take = Callable[[int, pa.Table], None]
@@ -30,10 +29,10 @@ class Written(Protocol):
 
 
 class Standing:
-    """A session with one stream and many queries."""
+    """A session that is given one stream and many queries."""
 
-    def __init__(self, declaration: str, stream: str, queries: Sequence[Written], **options: Any) -> None:
-        self.session = penstock.connect(**options)
+    def __init__(self, session: Any, declaration: str, stream: str, queries: Sequence[Written]) -> None:
+        self.session = session
         self.session.execute(declaration)
         self.stream = stream
         began = now()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import penstock
 from penstock.data.memory import taken
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.benches.report import Tell, steady
@@ -125,7 +126,7 @@ def measure(extent: Extent, tell: Tell) -> dict[str, Any]:
 def counting(queries: int, pushes: int, turns: int, rows: int) -> Part:
     """Nothing is delivered: `matched` of all queries is read after the pushes of a turn."""
     asked = workload.queries(queries)
-    standing = Standing(workload.DECLARATION, workload.STREAM, asked)
+    standing = Standing(penstock.connect(), workload.DECLARATION, workload.STREAM, asked)
     programs = Counting(asked), Total(asked)
     took: list[list[float]] = []
     for start in _starts(turns, pushes * rows):
@@ -159,7 +160,7 @@ def counting(queries: int, pushes: int, turns: int, rows: int) -> Part:
 def counting_symbols(queries: int, pushes: int, turns: int, rows: int) -> Part:
     """The same by equality first."""
     asked = symbols.queries(queries)
-    standing = Standing(symbols.DECLARATION, symbols.STREAM, asked)
+    standing = Standing(penstock.connect(), symbols.DECLARATION, symbols.STREAM, asked)
     program = Watching(asked)
     took: list[list[float]] = []
     for start in _starts(turns, pushes * rows):
@@ -180,7 +181,7 @@ def counting_symbols(queries: int, pushes: int, turns: int, rows: int) -> Part:
 def delivering(queries: int, pushes: int, turns: int, rows: int) -> Part:
     """All changes of all queries are taken after every push."""
     asked = workload.queries(queries)
-    standing = Standing(workload.DECLARATION, workload.STREAM, asked)
+    standing = Standing(penstock.connect(), workload.DECLARATION, workload.STREAM, asked)
     bare, whole = Delivering(asked), Delivering(asked)
     differences: list[str] = []
     took: list[list[float]] = []
@@ -215,7 +216,9 @@ def delivering(queries: int, pushes: int, turns: int, rows: int) -> Part:
 def churning(extent: Extent) -> Part:
     """Queries come and go beside others, between pushes."""
     rows = extent.churn_rows
-    standing = Standing(workload.DECLARATION, workload.STREAM, workload.queries(extent.churned))
+    standing = Standing(
+        penstock.connect(), workload.DECLARATION, workload.STREAM, workload.queries(extent.churned)
+    )
     every = 100
     pushes = extent.cycles // every + 2
     kept = engine.cycles(

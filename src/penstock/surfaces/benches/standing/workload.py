@@ -64,10 +64,10 @@ def queries(count: int, seed: int = 7) -> list[Ranges]:
 
 def _query(random: np.random.Generator) -> Ranges:
     chosen = random.permutation(len(ATTRIBUTES))[: random.integers(1, MOST + 1)]
-    return Ranges(tuple(_range(int(a), random) for a in chosen))
+    return Ranges(tuple(a_range(int(a), random) for a in chosen))
 
 
-def _range(attribute: int, random: np.random.Generator) -> Range:
+def a_range(attribute: int, random: np.random.Generator) -> Range:
     length = int(random.uniform(*PASSES) * DOMAIN)
     lo = int(random.integers(0, DOMAIN - length + 1))
     return Range(attribute, lo, lo + length)
