@@ -53,7 +53,7 @@ def anyhow(**_: Any) -> penstock.Session:
     return penstock.connect()
 
 
-def data(lines: Mapping[str, Mapping[float, float]], **more: float) -> Data:
+def data(lines: Mapping[str, Mapping[float, float]], **more: float | None) -> Data:
     return Data([Sample(s, x, (y,), dict(more)) for s, line in lines.items() for x, y in line.items()])
 
 
@@ -113,9 +113,18 @@ def test_queries_that_only_have_a_bit_have_no_results() -> None:
 
 def test_a_cost_that_grows_with_the_bits_fails() -> None:
     flat, steep = ({"shared": {32: 100.0, 64: 99.0, 3200: p}} for p in (10.0, 1.0))
-    assert judge(lineage.CHART, data(flat))["holds"]
-    result = judge(lineage.CHART, data(steep))
-    assert failed(result) and "the curve becomes flatter" in result["verdict"]
+    assert judge(lineage.CHART, data(flat, lineage_bytes=400))["holds"]
+    result = judge(lineage.CHART, data(steep, lineage_bytes=400))
+    assert failed(result) == ["cost of a tuple, most bits against fewest, as a share of the ratio of bits"]
+    assert "the curve becomes flatter" in result["verdict"]
+
+
+def test_lineage_that_is_wide_or_not_told_fails() -> None:
+    flat = {"shared": {32: 100.0, 64: 99.0, 3200: 90.0}}
+    for kept, value in ((None, 0), (900, 0.4444)):
+        result = judge(lineage.CHART, data(flat, lineage_bytes=kept))
+        (name,) = failed(result)
+        assert result["measured"]["bars"][name]["value"] == value
 
 
 def test_sharing_is_judged_where_both_were_measured() -> None:

@@ -54,7 +54,7 @@ class Extent:
 
 QUICK = Extent(
     counting=((1, 16, 5), (64, 16, 5), (1024, 4, 5), (4096, 2, 5), (16384, 1, 3)),
-    delivering=((64, 2, 5), (1024, 1, 5), (4096, 1, 2)),
+    delivering=((64, 2, 5), (1024, 1, 5)),
     symbols=((16384, 4, 5),),
     churned=1024,
     churns=200,

@@ -18,8 +18,10 @@ from penstock.surfaces.figures.cacq.chart import Chart, Data, Sample, Sizes
 from penstock.surfaces.figures.runner import Connect, Tell
 
 ACTIVE = 32
-GROWTH = 0.25
+GROWTH = 0.1
 """Of the ratio of bits: how much the cost of a tuple may grow with them."""
+DENSE = 0.5
+"""Queries a bit of lineage, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,13 @@ def bars(data: Data) -> list[Point]:
     slower = first.value / last.value
     wider = last.x / first.x
     name = "cost of a tuple, most bits against fewest, as a share of the ratio of bits"
-    return [Point(name, slower / wider, GROWTH, "×", more={"slower": slower, "bits": wider})]
+    kept = last.more["lineage_bytes"]
+    return [
+        Point(name, slower / wider, GROWTH, "×", more={"slower": slower, "bits": wider}),
+        at_least(
+            "queries a bit that the session says a tuple carries", last.x / (8 * kept) if kept else 0, DENSE
+        ),
+    ]
 
 
 def paper(data: Data) -> list[Point]:
@@ -90,7 +98,7 @@ CHART = Chart(
     "throughput against the bits of a tuple",
     "queries that have a bit",
     (("tuples_per_second", "tuples/s"),),
-    f"from the fewest bits to the most, a tuple's cost grows by at most {GROWTH:.0%} of what its bits grow by",
+    f"from the fewest bits to the most, a tuple's cost grows by at most {GROWTH:.0%} of what its bits grow by; two bits a query at most",
     "throughput drops as tuples carry more bits, and the slope decreases",
     measure,
     Sizes((32, 128, 512, 2048), rows=1 << 14, turns=5),

@@ -8,6 +8,9 @@ from typing import Any
 
 from penstock.surfaces.figures.cacq.chart import Chart, Data, Sample
 
+FEW = 60
+"""Places on a line that are marked one by one."""
+
 
 def write(chart: Chart, data: Data, folder: Path) -> None:
     """`NAME.csv` and `NAME.png`."""
@@ -44,12 +47,13 @@ def _draw(chart: Chart, data: Data, path: Path) -> None:
     ):
         if chart.bare:
             _columns(axes, data)
+            axes.set(xlabel=label)
         else:
             _lines(axes, data, "" if number == 0 else column)
             axes.set(xscale=chart.scales[0], yscale=chart.scales[1], xlabel=chart.across)
+            axes.set(ylabel=label)
             if number == 0:
                 axes.legend(fontsize="small")
-        axes.set(ylabel=label)
         axes.grid(visible=True, which="major", alpha=0.3)
     sheet.savefig(path, dpi=110)
 
@@ -59,8 +63,14 @@ def _lines(axes: Any, data: Data, column: str) -> None:
         line = data.line(series)
         values = [s.more.get(column) if column else s.value for s in line]
         known = [(s.x, v) for s, v in zip(line, values, strict=True) if v is not None]
-        axes.plot([x for x, _ in known], [v for _, v in known], marker=".", label=series)
+        axes.plot(
+            [x for x, _ in known],
+            [v for _, v in known],
+            marker="." if len(known) <= FEW else "",
+            label=series,
+        )
 
 
 def _columns(axes: Any, data: Data) -> None:
-    axes.bar(data.series, [data.last(series).value for series in data.series])
+    axes.barh(data.series, [data.last(series).value for series in data.series])
+    axes.invert_yaxis()
