@@ -35,7 +35,7 @@ def columns(rows: int, start: int = 0) -> tuple[Any, ...]:
     return workload.attributes(batch)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 8, 63, 64, 65, 1003])
+@pytest.mark.parametrize("rows", [1, 7, 8, 64, 65, 511, 513, 1003])
 @pytest.mark.parametrize("queries", [1, 64, 65, 300, 1100])
 def test_programs_find_what_a_plain_loop_finds(queries: int, rows: int) -> None:
     asked, given = workload.queries(queries), columns(rows)

@@ -25,6 +25,8 @@ Array = NDArray[Any]
 ROWS = 1 << (PLANES - 1)
 """How many rows are added up before counts are read from the planes."""
 LAST = CELLS - 1
+GROUP = 64
+"""Rows after which what has left the low planes goes on."""
 WIDTHS = (1, 4, 16)
 """Words in a tile: the least that holds the queries, or the last. Tables of 1,024 queries fit the second cache."""
 
@@ -35,7 +37,7 @@ def _find(column, start, rows, first, shift, cells, ends, most, base, words, at)
     zero, last = np.int32(0), np.int32(LAST)
     for i in range(rows):
         value = column[np.uint64(start + i)]
-        interval = cells[np.uint32(min(max((value - first) >> shift, zero), last))]
+        interval = np.int32(cells[np.uint32(min(max((value - first) >> shift, zero), last))])
         interval += np.int32(value >= ends[np.uint32(interval)])
         interval += np.int32(value >= ends[np.uint32(interval)])
         interval += np.int32(value >= ends[np.uint32(interval)])
@@ -82,9 +84,10 @@ def _kernels(words: int) -> tuple[Any, Any, Any]:
             block_of(columns, begin, rows, sides, at)
             for row in range(rows, (rows + 7) & -8):
                 at[0, row] = nothing
-            for row in range(0, rows, 8):
-                add(bits, at, row, planes)
-            ripple(planes)
+            for group in range(0, rows, GROUP):
+                for row in range(group, min(group + GROUP, rows), 8):
+                    add(bits, at, row, planes)
+                ripple(planes)
 
     @njit
     def total(columns, sides, bits, at):  # type: ignore[no-untyped-def]

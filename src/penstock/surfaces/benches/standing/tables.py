@@ -24,8 +24,8 @@ Array = NDArray[Any]
 CELLS = 1 << 12
 SIDES = 6
 """Rows of `bits` that are put together for a row: one an attribute."""
-BLOCK = 64
-"""Rows that are looked up together."""
+BLOCK = 512
+"""Rows that are looked up together, so that a directory stays in the first cache."""
 ALL = np.uint64(2**64 - 1)
 NEVER = np.int32(2**31 - 1)
 """An end point that no value reaches."""
@@ -73,7 +73,7 @@ def _tile(queries: Sequence[Ranges], members: Sequence[int], words: int) -> Tile
     spans = [int(ends[-1]) - int(ends[0]) for ends, _ in parts]
     shift = np.array([max(0, (span // CELLS).bit_length()) for span in spans], np.int32)
     ends = np.full((len(chosen), longest + 1), NEVER, np.int32)
-    directory = np.zeros((len(chosen), CELLS + 1), np.int32)
+    directory = np.zeros((len(chosen), CELLS + 1), np.uint16)
     most = 1
     for i, (points, _) in enumerate(parts):
         ends[i, : len(points)] = points
