@@ -9,6 +9,7 @@ import pytest
 
 from penstock.surfaces.cli import FigureName
 from penstock.surfaces.figures import bars
+from penstock.surfaces.figures.cacq.catalogue import CHARTS
 from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import BATCHED, Data
 from penstock.surfaces.figures.runner import Measure
@@ -68,7 +69,7 @@ def failed(result: dict[str, Any]) -> list[str]:
 
 
 def test_the_command_line_knows_every_figure() -> None:
-    assert [n.value for n in FigureName] == [*FIGURES, "all"]
+    assert [n.value for n in FigureName] == [*FIGURES, *CHARTS, "all"]
 
 
 @pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda f: f.name)

@@ -52,6 +52,7 @@ class BenchName(StrEnum):
     three_way = "three-way"
     distinct_except = "distinct-except"
     sliding_aggregate = "sliding-aggregate"
+    standing_queries = "standing-queries"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
 
@@ -68,6 +69,15 @@ class FigureName(StrEnum):
     upa_15 = "upa-15"
     upa_16 = "upa-16"
     upa_17 = "upa-17"
+    cacq_lineage = "cacq-lineage"
+    cacq_queries = "cacq-queries"
+    cacq_sources = "cacq-sources"
+    cacq_routing = "cacq-routing"
+    cacq_tickets_1 = "cacq-tickets-1"
+    cacq_tickets_2 = "cacq-tickets-2"
+    cacq_tickets_3 = "cacq-tickets-3"
+    cacq_niagara = "cacq-niagara"
+    cacq_udf = "cacq-udf"
     all = "all"
 
 
@@ -185,7 +195,9 @@ def bench(
 @app.command()
 def figure(
     name: Annotated[FigureName, typer.Argument(help="Which figure, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Two windows and fewer repetitions.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer windows or queries, and fewer repetitions.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.csv and NAME.png are written.")] = Path(
         "figures"
     ),

@@ -11,8 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-ON_SPARK = {"spark-join": "join", "spark-queries": "queries"}
-"""Benchmarks that need Spark, and the module of each."""
+OF_THEIR_OWN = {
+    "spark-join": "spark.join",
+    "spark-queries": "spark.queries",
+    "standing-queries": "standing.run",
+}
+"""Benchmarks that are not one query against its hand-written program, and the module of each."""
 
 
 def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
@@ -20,8 +24,8 @@ def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
     progress = Console(stderr=True)
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print
-        if name in ON_SPARK:
-            module = importlib.import_module(f"penstock.surfaces.benches.spark.{ON_SPARK[name]}")
+        if name in OF_THEIR_OWN:
+            module = importlib.import_module(f"penstock.surfaces.benches.{OF_THEIR_OWN[name]}")
             result = module.bench(quick=quick, tell=tell)
         else:
             from penstock.surfaces.benches.report import bench as measure

@@ -13,6 +13,10 @@ from rich.console import Console
 import penstock
 from penstock.surfaces.benches.report import steady
 from penstock.surfaces.figures import draw
+from penstock.surfaces.figures.cacq import write
+from penstock.surfaces.figures.cacq.catalogue import CHARTS
+from penstock.surfaces.figures.cacq.chart import Chart, Sizes
+from penstock.surfaces.figures.cacq.judge import judge as judge_chart
 from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import Data
 from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, load, measure
@@ -24,13 +28,15 @@ def figure(name: str, *, quick: bool, out: Path) -> int:
     draw.check(out)
     steady()
     progress = Console(stderr=True)
-    wanted = list(FIGURES.values()) if name == "all" else [FIGURES[name]]
+    wanted = [figure for figure in FIGURES.values() if name in (figure.name, "all")]
+    charts = [chart for chart in CHARTS.values() if name in (chart.name, "all")]
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print
         results = make(wanted, QUICK if quick else FULL, out, tell)
-    for result in results:
+        others = [chart_of(c, c.quick if quick else c.full, out, tell) for c in charts]
+    for result in (*results, *others):
         _show(result)
-    result = judge_all(results, wanted) if name == "all" else results[0]
+    result = judge_all(results, wanted, others) if name == "all" else (*results, *others)[0]
     typer.echo(json.dumps(result, ensure_ascii=False))
     return 0 if result["holds"] else 1
 
@@ -55,6 +61,15 @@ def make(
         draw.write(one, known[one.series], out)
         results.append(judge(one, known[one.series]))
     return results
+
+
+def chart_of(
+    chart: Chart, sizes: Sizes, out: Path, tell: Tell, connect: Connect = penstock.connect
+) -> dict[str, Any]:
+    """A chart's files and verdict."""
+    data = chart.measure(sizes, _about(chart.name, tell), connect)
+    write.write(chart, data, out)
+    return judge_chart(chart, data)
 
 
 def _about(name: str, tell: Tell) -> Tell:

@@ -22,9 +22,9 @@ def judge(figure: Figure, data: Data) -> dict[str, Any]:
         "name": figure.name,
         "claim": f"{figure.title}: {figure.claim}",
         "measured": {
-            "bars": _json(bars),
-            "aims": _json(aims),
-            "paper": _json(paper),
+            "bars": points_json(bars),
+            "aims": points_json(aims),
+            "paper": points_json(paper),
             f"at_window_{data.windows[-1]}": {s.name: _numbers(data, s.name) for s in data.series},
         },
         "reference": {
@@ -32,12 +32,14 @@ def judge(figure: Figure, data: Data) -> dict[str, Any]:
             "paper": f"{SOURCE}, Figure {figure.name.removeprefix('upa-')}: {figure.says}",
         },
         "holds": all(bar.holds for bar in bars),
-        "verdict": f"{_lead(figure, data)}; {_bars(bars)}; {_paper(paper, figure.why(data))}.",
+        "verdict": f"{_lead(figure, data)}; {bars_said(bars)}; {paper_said(paper, figure.why(data))}.",
     }
 
 
-def judge_all(results: Sequence[dict[str, Any]], figures: Sequence[Figure]) -> dict[str, Any]:
-    """The JSON object of all figures, with what is asked of them together."""
+def judge_all(
+    results: Sequence[dict[str, Any]], figures: Sequence[Figure], others: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The JSON object of all figures, with what is asked of these together; nothing is of the others."""
     reached: dict[int, bool] = {}
     for result, figure in zip(results, figures, strict=True):
         aims = list(result["measured"]["aims"].values())
@@ -51,10 +53,11 @@ def judge_all(results: Sequence[dict[str, Any]], figures: Sequence[Figure]) -> d
         "",
         at_least=True,
     )
-    failed = [result["name"] for result in results if not result["holds"]]
+    every = (*results, *others)
+    failed = [result["name"] for result in every if not result["holds"]]
     named = ", ".join(map(str, queries)) or "none"
     sentence = (
-        f"{len(results) - len(failed)} of {len(results)} claims hold"
+        f"{len(every) - len(failed)} of {len(every)} claims hold"
         + (f" (not {', '.join(failed)})" if failed else "")
         + f"; UPA is {FASTER} times as fast as the better of NT and DIRECT on Queries {named}"
     )
@@ -62,8 +65,8 @@ def judge_all(results: Sequence[dict[str, Any]], figures: Sequence[Figure]) -> d
         "name": "all",
         "claim": f"the claim of every figure; and {together.name}: at least {QUERIES}",
         "measured": {
-            **{r["name"]: {k: r[k] for k in ("holds", "verdict", "measured")} for r in results},
-            "together": _json([together]),
+            **{r["name"]: {k: r[k] for k in ("holds", "verdict", "measured")} for r in every},
+            "together": points_json([together]),
         },
         "reference": {"paper": SOURCE},
         "holds": not failed and together.holds,
@@ -71,7 +74,7 @@ def judge_all(results: Sequence[dict[str, Any]], figures: Sequence[Figure]) -> d
     }
 
 
-def _json(points: Sequence[Point]) -> dict[str, Any]:
+def points_json(points: Sequence[Point]) -> dict[str, Any]:
     return {point.name: point.json() for point in points}
 
 
@@ -102,7 +105,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def _bars(bars: Sequence[Point]) -> str:
+def bars_said(bars: Sequence[Point]) -> str:
     failed = [bar.failure() for bar in bars if not bar.holds]
     if not failed:
         return f"all {len(bars)} bars hold" if len(bars) > 1 else "its bar holds"
@@ -111,7 +114,7 @@ def _bars(bars: Sequence[Point]) -> str:
     return f"{len(failed)} of {len(bars)} bars fail ({'; '.join(failed)})"
 
 
-def _paper(points: Sequence[Point], why: str) -> str:
+def paper_said(points: Sequence[Point], why: str) -> str:
     """What of the paper's words is so here, by how much the rest falls short, and why."""
     so = [f"{p.name} ({_short(p.value)})" for p in points if p.holds]
     short = [
