@@ -56,7 +56,7 @@ class Differs(AssertionError):
 
 
 def difference(asked: Asked, crowd: Said, alone: Said) -> str:
-    for name in ("refused", "pattern", "clock", "matched"):
+    for name in ("refused", "pattern", "clock"):
         one, other = getattr(crowd, name), getattr(alone, name)
         if one != other:
             return f"{name}: {one!r} among others, {other!r} alone"
@@ -67,6 +67,8 @@ def difference(asked: Asked, crowd: Said, alone: Said) -> str:
     for number, (one, other) in enumerate(zip(crowd.snapshots, alone.snapshots, strict=True)):
         if not same(other, one, types):
             return f"snapshot {number}: {one} among others, {other} alone"
+    if crowd.matched != alone.matched:
+        return f"matched: {crowd.matched} among others, {alone.matched} alone"
     shown = sum(change.op == "+" for change in crowd.changes)
     return "" if shown == crowd.matched else f"matched is {crowd.matched}, and {shown} rows were delivered"
 

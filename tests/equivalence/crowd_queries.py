@@ -37,7 +37,7 @@ USUAL = {
 }
 WILD = {
     "INT": ("NULL", "2147483647", "-2147483648", "2.0", "-0.5", "1e10", "4000000000", "-2"),
-    "BIGINT": ("NULL", "9223372036854775807", "-9223372036854775808", "9007199254740993", "9007199254740992.0", "1e300"),
+    "BIGINT": ("NULL", "9223372036854775807", "-9223372036854775808", "-9223372036854775808", "9007199254740993", "1e300"),
     "SMALLINT": ("NULL", "32767", "-32768", "40000", "-0.5"),
     "DOUBLE": ("NULL", "-0.0", "1e308", "-1e308", "5e-324", "9007199254740993",
                "CAST('NaN' AS DOUBLE)", "CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"),
@@ -78,7 +78,7 @@ class Writer:
     def __post_init__(self) -> None:
         enabled = features.ALL - {"nan", "star"} - (frozenset() if self.functions else {"udf"})
         self.maker = Maker(self.rng, crowd_rows.tame(self.schema), enabled)
-        few, self.wild = self.rng.choice((2, 4, 20)), self.rng.choice((0.05, 0.2))
+        few, self.wild = self.rng.choice((2, 4, 20)), self.rng.choice((0.1, 0.3))
         self.usual = {kind: self.rng.sample(pool, min(few, len(pool))) for kind, pool in USUAL.items()}
         self.joins = [self.join_core() for _ in range(self.rng.randint(2, 5))]
 
@@ -294,6 +294,8 @@ class Writer:
             return f"{name} IS {self.rng.choice(('', 'NOT '))}NULL"
         if kind == "TIME":
             return f"{name} {self.rng.choice(SYMBOLS)} {self.time()}"
+        if self.functions and self.chance(0.1):
+            return self.called(columns)
         if self.chance(0.15):
             return self.computed(columns, name, kind)
         if kind == "BOOLEAN" and self.chance(0.4):
@@ -325,10 +327,8 @@ class Writer:
                 f"length({name}) > {self.rng.randint(0, 2)}",
                 f"{name} || 'b' = 'ab'",
             ]
-            pool += [f"tag({name}) = 'a'"] if self.functions else []
         elif kind in ("INT", "BIGINT", "SMALLINT"):
             pool = [f"{name} % 3 = {self.rng.randint(0, 2)}", f"{name} + 1 > 3", f"abs({name}) = 1"]
-            pool += [f"is_small({name})", f"odd_one({name}) > 4"] if self.functions else []
         elif kind in NUMBERS:
             pool = [f"{name} * 2 > 1", f"abs({name}) < 1.5"]
         elif kind in ("TIMESTAMP", "DATE"):
@@ -336,6 +336,15 @@ class Writer:
         else:
             pool = [f"{name} IS NOT DISTINCT FROM TRUE"]
         return self.rng.choice((across, *pool))
+
+    def called(self, columns: list[Column]) -> str:
+        """A Python function of a column."""
+        whole = [c for c, kind in columns if kind in ("INT", "SMALLINT")]  # three times as much fits BIGINT
+        texts = [c for c, kind in columns if kind == "STRING"]
+        if texts and self.chance(0.4):
+            return f"tag({self.rng.choice(texts)}) = {self.rng.choice(self.usual['STRING'])}"
+        name = self.rng.choice(whole)
+        return self.rng.choice((f"is_small({name})", f"NOT is_small({name})", f"odd_one({name}) > 4"))
 
 
 def functions(session: Any) -> None:
