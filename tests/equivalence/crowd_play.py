@@ -20,7 +20,7 @@ from .crowd_queries import functions
 from .executions import drawn
 
 ROUTINGS = ("thompson", "tickets", "fixed", "random", "worst")
-KEEPER = "keeper_"
+KEEPER = "SELECT ts FROM {0} [NOW]"
 
 
 @dataclass
@@ -32,6 +32,8 @@ class Said:
     clock: int = 0
     """At its registration."""
     matched: int = 0
+    columns: list[str] = field(default_factory=list)
+    """Of the query, as `changes()` has them."""
     changes: list[Change] = field(default_factory=list)
     snapshots: list[list[Row]] = field(default_factory=list)
 
@@ -77,7 +79,7 @@ class Session:
             functions(self.session)
         if crowd.kept:
             for stream in crowd.schema.streams:
-                self.session.query(f"SELECT ts FROM {stream.name} [NOW]", name=f"{KEEPER}{stream.name}")
+                self.session.query(KEEPER.format(stream.name), name=f"keeper_{stream.name}")
         self.said: dict[int, Said] = {}
         self.standing: dict[int, Any] = {}
         self.free: list[int] = []
@@ -135,7 +137,9 @@ class Session:
 
     def read(self, query: int) -> None:
         exact = self.crowd.queries[query].exact
-        for c in read_changes(self.standing[query].changes(), None):
+        table = self.standing[query].changes()
+        self.said[query].columns = [name for name in table.column_names if not name.startswith("__")]
+        for c in read_changes(table, None):
             row = (*c.row, c.key)
             self.said[query].changes.append(replace(c, row=signed(row) if exact else row, key=None))
 

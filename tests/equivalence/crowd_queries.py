@@ -74,6 +74,9 @@ class Writer:
     schema: Schema
     functions: bool
     """Python functions may be called."""
+    own: bool = False
+    """Every query names its columns for itself: a sink of many queries has one type for a name."""
+    names: str = "c"
 
     def __post_init__(self) -> None:
         enabled = features.ALL - {"nan", "star"} - (frozenset() if self.functions else {"udf"})
@@ -103,6 +106,7 @@ class Writer:
             if made and self.chance(0.15):
                 made.append(self.rng.choice(made))
                 continue
+            self.names = f"q{len(made)}_" if self.own else "c"
             made.append(self.rng.choices(makers, weights)[0]())
         return made
 
@@ -121,7 +125,7 @@ class Writer:
     def nested(self) -> Asked:
         """One of the oracle's."""
         query = self.maker.query()
-        return Asked(sql(query), False, "MONOTONIC" in patterns(query))
+        return Asked(sql(query, self.names), False, "MONOTONIC" in patterns(query))
 
     def tail(self) -> Asked:
         core = self.rng.choice(self.joins) if self.chance(0.5) else self.stream_core()
@@ -131,10 +135,12 @@ class Writer:
         match shape:
             case "distinct":
                 text = self.select(
-                    core, f"DISTINCT {key} AS c0, {self.rng.choice(columns)[0]} AS c1", bounded=True
+                    core,
+                    f"DISTINCT {key} AS {self.names}0, {self.rng.choice(columns)[0]} AS {self.names}1",
+                    bounded=True,
                 )
             case "group" | "having":
-                text = self.select(core, f"{key} AS c0, {self.measures(columns)}", bounded=True)
+                text = self.select(core, f"{key} AS {self.names}0, {self.measures(columns)}", bounded=True)
                 text += f" GROUP BY {key}"
                 if shape == "having":
                     text += f" HAVING {self.rng.choice(('COUNT(*) > 1', f'MAX({key}) < 3', 'COUNT(*) <= 2'))}"
@@ -144,8 +150,8 @@ class Writer:
                 )
                 right = self.rng.choice(self.joins) if self.chance(0.3) else self.stream_core()
                 other = self.of_kind(self.columns(right), "k")
-                text = self.select(core, f"{key} AS c0", bounded=True)
-                text += f" {word} {self.select(right, f'{other} AS c0', bounded=True)}"
+                sides = (core, f"{key} AS {self.names}0"), (right, f"{other} AS {self.names}0")
+                text = f" {word} ".join(self.select(side, item, bounded=True) for side, item in sides)
             case _:
                 text = self.not_exists(core, key)
         return Asked(text, False, True)
@@ -244,11 +250,11 @@ class Writer:
         return self.rng.choice([c for c, _ in columns if c.split(".")[-1] == name])
 
     def items(self, core: Core) -> str:
-        if self.chance(0.1):
+        if self.chance(0.1) and not self.own:
             return "*" if len(core.sources) == 1 else f"{self.rng.choice(core.sources)[1]}.*"
         columns = self.columns(core)
         found = [self.item(columns) for _ in range(self.rng.randint(1, 4))]
-        return ", ".join(f"{item} AS c{i}" for i, item in enumerate(found))
+        return ", ".join(f"{item} AS {self.names}{i}" for i, item in enumerate(found))
 
     def item(self, columns: list[Column]) -> str:
         name, kind = self.rng.choice(columns)
@@ -267,7 +273,7 @@ class Writer:
         some = self.rng.choice(columns)[0]
         pool = ["COUNT(*)", f"COUNT({some})", f"COUNT(DISTINCT {some})", f"SUM({self.rng.choice(tame)})",
                 f"AVG({self.rng.choice(tame)})", f"MIN({some})", f"MAX({some})"]  # fmt: skip
-        return ", ".join(f"{m} AS c{i}" for i, m in enumerate(self.rng.sample(pool, 2), 1))
+        return ", ".join(f"{m} AS {self.names}{i}" for i, m in enumerate(self.rng.sample(pool, 2), 1))
 
     # -- predicates ---------------------------------------------------------------------------------------
 
