@@ -27,14 +27,15 @@ from tests.equivalence.compare import unlike
 from tests.equivalence.crowd_case import Act, Action, Crowd, Push
 from tests.equivalence.crowd_play import KEEPER, Session, by_itself, signed
 from tests.equivalence.crowd_queries import Asked, Writer, functions
+from tests.oracle import schema as schemas
 from tests.oracle.replay import Change
-from tests.oracle.schema import Row, Schema
+from tests.oracle.schema import Row, Schema, Table
 from tests.oracle.streams import Advance, Arrival, Update
 from tests.oracle.trace import dicts, read_changes
 
 from .flows import in_order
 
-RUNNING, ENDING = 3, 2
+RUNNING, ENDING = 2, 2
 """Rounds of a flow that runs, and after the restart rounds that end by themselves."""
 QUERIES, FIRST = 60, 40
 
@@ -57,12 +58,22 @@ def draw(seed: int) -> Crowd:
             if rng.random() < 0.4:  # the same again
                 waiting.append(len(asked))
                 asked.append(asked[query])
-        actions += [Advance(last)] if running else []
+        actions += [Advance(last)] if running else [update(rng, table) for table in schema.tables]
+        if number == RUNNING + ENDING - 1:
+            break
         for query in rng.sample(waiting, min(len(waiting), 7)):
             waiting.remove(query)
             standing.append(query)
             actions.append(Act("add", query))
     return Crowd(seed, QUERIES, schema, True, True, tuple(asked), tuple(actions))
+
+
+def update(rng: random.Random, table: Table) -> Update:
+    """One row more, from the next instant on."""
+    row = table.rows[0] if table.rows else None
+    while row is None or row in table.rows:
+        row = schemas.row(rng, table.columns, 3, nulls=0.0)
+    return Update(table.name, (row,), ())
 
 
 def is_selection(asked: Asked) -> bool:
