@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 # Two workers: the machines this must be comfortable on have two cores.
 JOBS ?= 2
 
-.PHONY: demo figures test check soak soak-spark chaos format clean
+.PHONY: demo figures test check soak soak-crowd soak-spark chaos format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -33,6 +33,12 @@ COMPARISONS ?= 1000000
 soak: $(DEV)
 	$(WARM)
 	$(BIN)/python -m tests.oracle.soak --comparisons $(COMPARISONS) --jobs $(JOBS) $(ARGS)
+
+# Crowds of queries that come and go, each against itself alone; SECONDS says how long.
+SECONDS ?= 600
+soak-crowd: $(DEV)
+	$(WARM)
+	$(BIN)/python -m tests.equivalence.crowd --seconds $(SECONDS) $(ARGS)
 
 # A flow on Spark under a steady load: memory, state, disk and latency stay as they are; MINUTES says how long.
 MINUTES ?= 30

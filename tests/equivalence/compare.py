@@ -6,6 +6,7 @@ from collections import Counter
 
 from tests.oracle.case import Case
 from tests.oracle.check import by_moment, same
+from tests.oracle.replay import Change
 from tests.oracle.trace import Trace
 
 
@@ -14,13 +15,19 @@ def difference(case: Case, one: Trace, other: Trace) -> str:
     if one.late != other.late:
         return f"late rows: {one.late} and {other.late}"
     for index, query in enumerate(case.queries):
-        left, right = one.queries[index].changes, other.queries[index].changes
-        if Counter(left) == Counter(right):
-            continue
-        first, second = ([(c.op, c.ts, c.exp, c.row) for c in said] for said in (left, right))
-        one_by, other_by = by_moment(first), by_moment(second)
-        for moment in sorted({*one_by, *other_by}, key=lambda m: (m[1], m[0], m[2] or 0)):
-            a, b = one_by.get(moment, []), other_by.get(moment, [])
-            if not same(a, b, query.types):
-                return f"query {index}, '{moment[0]}' at {moment[1]} until {moment[2]}:\n  one   {a}\n  other {b}"
+        told = unlike(one.queries[index].changes, other.queries[index].changes, query.types)
+        if told:
+            return f"query {index}, {told}"
+    return ""
+
+
+def unlike(left: list[Change], right: list[Change], types: tuple[str, ...]) -> str:
+    """The first instant at which two lists of changes differ, in words; empty if they do not."""
+    if Counter(left) == Counter(right):
+        return ""
+    one, other = (by_moment([(c.op, c.ts, c.exp, c.row) for c in said]) for said in (left, right))
+    for moment in sorted({*one, *other}, key=lambda m: (m[1], m[0], m[2] or 0)):
+        a, b = one.get(moment, []), other.get(moment, [])
+        if not same(a, b, types):
+            return f"'{moment[0]}' at {moment[1]} until {moment[2]}:\n  one   {a}\n  other {b}"
     return ""

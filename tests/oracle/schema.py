@@ -16,6 +16,7 @@ STRINGS = ("", "a", "b", "ab", "ba", "A", "o'k", "é", " a ", "100%")
 TYPES = {"k": "INT", "x": "INT", "y": "BIGINT", "d": "DOUBLE", "s": "STRING", "b": "BOOLEAN"}
 ARROW = {
     "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
+    "SMALLINT": pa.int16(), "FLOAT": pa.float32(), "TIMESTAMP": pa.timestamp("us"), "DATE": pa.date32(),
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from .algebra import Query, Relation, Select, SetOp, SubSource, ToStream, streams, tables
 from .case import Case
@@ -12,16 +13,21 @@ from .scalar import Agg, Call, Expr, walk
 from .schema import Schema
 from .streams import Arrival, Event, Register, Update
 
-Fails = Callable[[Case], bool]
+C = TypeVar("C")
 
 
-def smallest(case: Case, fails: Fails, seconds: float = 20.0) -> Case:
+def smallest(case: Case, fails: Callable[[Case], bool], seconds: float = 20.0) -> Case:
     """The smallest case found in the given time that still fails."""
+    return least(case, fails, _steps, seconds)
+
+
+def least(case: C, fails: Callable[[C], bool], steps: Callable[[C], Iterator[C]], seconds: float) -> C:
+    """Whatever is to become small: `steps` gives what is a little smaller, the boldest first."""
     deadline = time.monotonic() + seconds
     shrunk = True
     while shrunk and time.monotonic() < deadline:
         shrunk = False
-        for smaller in _steps(case):
+        for smaller in steps(case):
             if time.monotonic() > deadline:
                 break
             if fails(smaller):
@@ -47,7 +53,7 @@ def _steps(case: Case) -> Iterator[Case]:
                 for i, e in enumerate(case.events)
                 if isinstance(e, Register) or not start <= i < start + chunk
             )
-            if len(kept) < size and _consistent(case.schema, kept):
+            if len(kept) < size and consistent(case.schema, kept):
                 yield replace(case, events=kept)
         chunk //= 2
     for i, query in enumerate(case.queries):
@@ -59,7 +65,7 @@ def _steps(case: Case) -> Iterator[Case]:
             drawn = replace(
                 case.schema, tables=(*case.schema.tables[:i], fewer, *case.schema.tables[i + 1 :])
             )
-            if _consistent(drawn, case.events):
+            if consistent(drawn, case.events):
                 yield replace(case, schema=drawn)
 
 
@@ -97,7 +103,7 @@ def without(case: Case, index: int) -> Case:
     return replace(case, queries=case.queries[:index] + case.queries[index + 1 :], events=tuple(events))
 
 
-def _consistent(schema: Schema, events: tuple[Event, ...]) -> bool:
+def consistent(schema: Schema, events: tuple[Event, ...]) -> bool:
     """Every deleted table row is there, no inserted one is."""
     held = {t.name: set(t.rows) for t in schema.tables}
     for event in events:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.runtime.spark.local import SETTINGS
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -37,3 +39,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.sparkContext.setLogLevel("OFF")
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def quick(spark: SparkSession) -> SparkSession:
+    """The same Spark with checkpoints as Penstock's own sessions write them."""
+    made = spark.newSession()
+    for key in ("spark.sql.adaptive.enabled", "spark.sql.streaming.checkpointFileManagerClass"):
+        made.conf.set(key, SETTINGS[key])
+    return made

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.local import SETTINGS
 from penstock.runtime.spark.plans import flowing
 from tests.equivalence.compare import difference
 from tests.equivalence.executions import drawn
@@ -143,15 +142,6 @@ class OnSpark:
             rows = zip(*(column(own.column(name)) for name in self.columns[index]), strict=True)
             found += [Change(*parts) for parts in zip(ops, ts, exps, rows, strict=True)]
         return Heard(changes=found)
-
-
-@pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> SparkSession:
-    """The same Spark with checkpoints as Penstock's own sessions write them."""
-    made = spark.newSession()
-    for key in ("spark.sql.adaptive.enabled", "spark.sql.streaming.checkpointFileManagerClass"):
-        made.conf.set(key, SETTINGS[key])
-    return made
 
 
 @pytest.mark.parametrize("seed", range(FLOWS))
