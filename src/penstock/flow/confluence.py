@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column
+from penstock.data.batch import Array, Batch, Column, concat
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.data.types import Type
@@ -32,6 +32,7 @@ from penstock.kernels import lineage as kernels
 from penstock.operators.conditions import key_words
 from penstock.operators.contract import ABSENT
 from penstock.operators.evaluate import Computed, Evaluator
+from penstock.operators.fifo_join import Kept
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression
@@ -278,6 +279,55 @@ class Confluence:
         attributes.append((stream, key, role))
         return Side(role, list(stem.attributes).index(key))
 
+    def adopt(self, party: Party, kept: Sequence[Kept], now: int) -> None:
+        """Go on with the rows that a join by itself has kept: only its query wants them."""
+        self._ready()
+        bitmap = self._mask([party.bit]).reshape(1, -1)
+        number = int(self.lineages.numbers(bitmap)[0])
+        for role, one, rows in zip(party.roles, party.inputs, kept, strict=True):
+            stem, n = self.stems[one.stream], len(rows.exp)
+            if not n:
+                continue
+            ends = one.window < FAR
+            ts = rows.exp - one.window if ends else np.full(n, now)  # when it came matters to no window
+            by_text = {tuple(predicate_text(k) for k in keys): key for keys, key in rows.keys.items()}
+            held = {predicate_text(k): column for k, column in rows.texts.items()}
+            blank = np.zeros(n, np.int64)
+            texts = [
+                held.get(predicate_text(k), Column(blank.astype(np.int32)))
+                for a in stem.attributes.values()
+                for k in a.keys
+                if k.type is Type.STRING
+            ]
+            columns = [
+                rows.columns.get(i, Column(blank.astype(stem.schema[i].type.dtype))) for i in stem.stored
+            ]
+            notes = np.zeros((n, len(stem.roles)), np.int64)
+            notes[:, stem.roles.index(role)] = number
+            keys = [by_text.get(key, blank) for key in stem.attributes]
+            self._merge(stem, ts, keys, [*columns, *texts], notes)
+
+    def _merge(
+        self, stem: Stem, ts: Array, keys: Sequence[Array], columns: Sequence[Column], notes: Array
+    ) -> None:
+        """Put rows among those of a SteM, in the order of their times."""
+        edge = list(self.stems).index(stem.stream)
+        rows = self._rows
+        tail, used = int(rows.edges[edge, chains.TAIL]), int(rows.edges[edge, chains.USED])
+        old = rows.table(edge)[tail:used].copy()
+        there = [Column(c.values, c.valid) for c in rows.frames[edge].at(np.arange(tail, used))]
+        times = np.concatenate([old[:, 0], ts])
+        order = np.argsort(times, kind="stable")
+        wide = 1 + 2 * len(stem.attributes)
+        all_keys = [np.concatenate([old[:, 1 + 2 * k], key])[order] for k, key in enumerate(keys)]
+        every = [concat([a, b]).take(order) for a, b in zip(there, columns, strict=True)]
+        rows.clear(edge)
+        rows.reserve([len(times) if i == edge else 0 for i in range(len(self.stems))])
+        batch = Batch(times[order], times[order], ())
+        first = rows.admit(edge, batch, every, all_keys)
+        rows.table(edge)[first : first + len(times), wide:] = np.concatenate([old[:, wide:], notes])[order]
+        rows.link(edge, first, first + len(times))
+
     # ------------------------------------------------------------------ layout
 
     def _lay_out(self) -> None:
@@ -325,8 +375,7 @@ class Confluence:
         columns += [*texts, *(Column(blank.astype(np.int32)) for _ in range(missing))]
         made.frames[edge].put(slice(0, n), columns)
         made.edges[edge, chains.USED] = n
-        for index in range(int(made.first_index[edge]), int(made.first_index[edge + 1])):
-            chains.link(made.rows, made.head, made.edges[edge], made.indexes[index], 0, n)
+        made.link(edge, 0, n)
 
     def _ready(self) -> Trees:
         if not self._laid_out:
@@ -665,15 +714,7 @@ class Confluence:
         table[:] = 0
         for note, role in zip(notes.T, roles, strict=True):
             table[:, stem.roles.index(role)] = note
-        for index in range(int(self._rows.first_index[edge]), int(self._rows.first_index[edge + 1])):
-            chains.link(
-                self._rows.rows,
-                self._rows.head,
-                self._rows.edges[edge],
-                self._rows.indexes[index],
-                first,
-                first + n,
-            )
+        self._rows.link(edge, first, first + n)
 
     # ------------------------------------------------------------------ memory
 

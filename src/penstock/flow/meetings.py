@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.flow.confluence import FAR, Equality, Input
@@ -22,6 +23,8 @@ class SharedJoin:
     windows: tuple[int, ...]
     equalities: tuple[Equality, ...]
     tests: tuple[Expression, ...]
+    alone: bool
+    """There is a quicker walk for one query by itself."""
 
     def inputs(self, needed: frozenset[int]) -> list[Input]:
         """What is read of each stream if these columns of the result are."""
@@ -79,12 +82,22 @@ def shared_join(node: Join) -> SharedJoin | None:
         Equality(i, tuple(a for a, _, _ in between), j, tuple(b for _, b, _ in between))
         for (i, j), between in pairs.items()
     )
-    return SharedJoin(tuple(scans), tuple(predicates), tuple(windows), made, tuple(dict.fromkeys(tests)))
+    alone = len(scans) == 2 or not residuals
+    return SharedJoin(
+        tuple(scans), tuple(predicates), tuple(windows), made, tuple(dict.fromkeys(tests)), alone
+    )
+
+
+def shared_joins(node: Node) -> Iterator[SharedJoin]:
+    """The joins of a plan that can be shared."""
+    found = shared_join(node) if isinstance(node, Join) else None
+    if found is not None:
+        yield found
+    else:
+        for below in node.inputs:
+            yield from shared_joins(below)
 
 
 def meeting_streams(node: Node) -> set[str]:
     """The streams that joins of a plan would keep in shared SteMs."""
-    found = shared_join(node) if isinstance(node, Join) else None
-    if found is not None:
-        return {scan.stream.name.lower() for scan in found.scans}
-    return {stream for below in node.inputs for stream in meeting_streams(below)}
+    return {scan.stream.name.lower() for found in shared_joins(node) for scan in found.scans}

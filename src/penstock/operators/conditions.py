@@ -103,6 +103,16 @@ class KeyMaker:
     def count(self) -> int:
         return len(self._indexes)
 
+    @property
+    def indexes(self) -> list[tuple[Expression, ...]]:
+        """Of each index its key expressions."""
+        return [tuple(self._expressions[k] for k in index) for index in self._indexes]
+
+    @property
+    def texts(self) -> list[Expression]:
+        """The key expressions that are strings."""
+        return [e for e in self._expressions if e.type is Type.STRING]
+
     def clean(self, batch: Batch) -> tuple[Batch, list[Ints]]:
         """The rows that can join at all, and each index's keys for them."""
         n = len(batch)
@@ -124,7 +134,7 @@ class KeyMaker:
     @property
     def strings(self) -> list[Type]:
         """Types of the keys that are strings: their codes must be held while a row is."""
-        return [e.type for e in self._expressions if e.type is Type.STRING]
+        return [e.type for e in self.texts]
 
     def held(self, batch: Batch) -> tuple[Column, ...]:
         """The string keys of a (clean) batch, to be stored with its rows."""

@@ -11,6 +11,7 @@ Cost       O(arrivals + live partners met). A walk visits next the input that me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +28,17 @@ from penstock.state.stems import Stems
 FAR = 1 << 21
 """Bytes of live rows from which walks look ahead: more than the second-level cache of a core holds."""
 _NO_PLAN = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Rows of an input as they lie in a SteM."""
+
+    exp: Array
+    keys: dict[tuple[Expression, ...], Array]
+    columns: dict[int, Column]
+    texts: dict[Expression, Column]
+    """Keys that are strings."""
 
 
 class FifoJoin:
@@ -154,6 +166,20 @@ class FifoJoin:
         rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
         columns = placed(self._stems.frames[which].at(rows), self._stored[which], self._widths[which])
         return Batch(np.full(len(rows), now), self._stems.table(which)[rows, 0], columns)
+
+    def kept(self, which: int) -> Kept:
+        """The rows of an input, for another join to go on with."""
+        edge = self._stems.edges[which]
+        rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
+        table, maker = self._stems.table(which), self._keys[which]
+        columns = self._stems.frames[which].at(rows)
+        stored = self._stored[which]
+        return Kept(
+            table[rows, 0],
+            {keys: table[rows, 1 + 2 * k] for k, keys in enumerate(maker.indexes)},
+            dict(zip(stored, columns, strict=False)),
+            dict(zip(maker.texts, columns[len(stored) :], strict=True)),
+        )
 
     # ------------------------------------------------------------------ a step
 

@@ -22,7 +22,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.eddy import Member
-from penstock.flow.meetings import meeting_streams
+from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
@@ -31,6 +31,7 @@ from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
+from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build, told
 from penstock.runtime.measure import counted
@@ -222,6 +223,9 @@ class Engine:
         found = None if key is None else self._known.get(key)
         if found is not None:
             return found, found.standings[0].evaluator
+        meets = sharing is not None and self._meets(root)
+        if meets:
+            self._adopt(meeting_streams(root.node))
         evaluator = Evaluator(self.strings, self.catalog.functions)
         try:
             pipeline = build(
@@ -232,7 +236,7 @@ class Engine:
                 self.upkeep,
                 may_move=replan is not None,
                 shares=sharing,
-                meets=self._meets(root),
+                meets=meets,
             )
         except PenstockError:
             evaluator.release()
@@ -245,7 +249,31 @@ class Engine:
         """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
         if self._join != "auto":
             return self._join == "eddy"
-        return any(self._joining[stream] for stream in meeting_streams(root.node))
+        if any(self._joining[stream] for stream in meeting_streams(root.node)):
+            return True
+        return not all(found.alone for found in shared_joins(root.node))
+
+    def _adopt(self, streams: set[str]) -> None:
+        """Let queries whose joins of these streams were by themselves go on where all are joined."""
+        assert self.sharing is not None
+        for tail in list(self.tails.values()):
+            first = tail.standings[0]
+            old = tail.pipeline
+            if old.meets or not old.shares or not streams & meeting_streams(first.root.node):
+                continue
+            evaluator = Evaluator(self.strings, self.catalog.functions)
+            tail.pipeline = adopted(
+                old, first.root, first.since, evaluator, self.strings, self.upkeep, self.sharing, self._now
+            )
+            del self.tails[id(old)]
+            self.tails[id(tail.pipeline)] = tail
+            self.sharing.begin(tail.pipeline)
+            self.sharing.release(old)
+            first.evaluator.release()
+            for standing in tail.standings:
+                standing.evaluator, standing.pipeline = evaluator, tail.pipeline
+                self._slices[old.slice] -= 1
+                self._slices[tail.pipeline.slice] += 1
 
     def _begin(self, standing: Standing, tail: Tail) -> None:
         """Let a query take part."""
@@ -259,7 +287,8 @@ class Engine:
             if tail.key is not None:
                 self._known[tail.key] = tail
         self._readers.update(pipeline.streams)
-        self._joining.update(meeting_streams(standing.root.node))
+        if pipeline.shares:
+            self._joining.update(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] += 1
 
     def drop(self, name: str) -> None:
@@ -272,7 +301,8 @@ class Engine:
         pipeline = standing.pipeline
         del self.queries[standing.name.lower()]
         self._readers -= Counter(pipeline.streams)
-        self._joining -= Counter(meeting_streams(standing.root.node))
+        if pipeline.shares:
+            self._joining -= Counter(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] -= 1
         self._later = [one for one in self._later if one is not standing]
         tail = self.tails.get(id(pipeline))

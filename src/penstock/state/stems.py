@@ -108,6 +108,18 @@ class Stems:
             if tail < used and exp[0] <= now:
                 edge[TAIL] += np.searchsorted(exp, now, side="right")
 
+    def link(self, edge: int, first: int, last: int) -> None:
+        """Put rows into the indexes of their edge."""
+        for k in self._of(edge):
+            chains.link(self.rows, self.head, self.edges[edge], self.indexes[k], first, last)
+
+    def clear(self, edge: int) -> None:
+        """Let go of an edge's rows."""
+        self.edges[edge, TAIL] = self.edges[edge, USED] = 0
+        for k in self._of(edge):
+            heads = int(self.indexes[k, HEADS])
+            self.head[heads : heads + (1 << 64 - int(self.indexes[k, SHIFT]))] = -1
+
     def _of(self, edge: int) -> range:
         return range(int(self.first_index[edge]), int(self.first_index[edge + 1]))
 
@@ -142,7 +154,4 @@ class Stems:
         for i, frame in enumerate(self.frames):
             frame.fit(int(room[i]))
             self.table(i)[: len(held[i])] = held[i]
-            for k in self._of(i):
-                chains.link(
-                    self.rows, self.head, edges[i], indexes[k], int(edges[i, TAIL]), int(edges[i, USED])
-                )
+            self.link(i, int(edges[i, TAIL]), int(edges[i, USED]))
