@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import StateError
 from penstock.plan.explain import title
+from penstock.runtime.build import JOIN
 from penstock.runtime.embedded import Engine
 from penstock.runtime.sharing import Current
 
@@ -20,6 +21,7 @@ def overview(engine: Engine) -> dict[str, Any]:
     currents = {} if engine.sharing is None else engine.sharing.currents
     return {
         "streams": {stream: _stream(current, engine) for stream, current in currents.items()},
+        "stems": _stems(engine),
         "tails": [
             {
                 "plan": title(tail.standings[0].root.node),
@@ -58,14 +60,53 @@ def _stream(current: Current, engine: Engine) -> dict[str, Any]:
     }
 
 
+def _stems(engine: Engine) -> list[dict[str, Any]]:
+    """What joins share: per stream its rows, and per join attribute who joins by it."""
+    if engine.sharing is None:
+        return []
+    confluence, names = engine.sharing.confluence, _joining(engine)
+    return [
+        {
+            "stream": stem.stream,
+            "rows": confluence.sizes.get(stem.stream, 0),
+            "attributes": [
+                {
+                    "keys": [str(key) for key in attribute.keys],
+                    "queries": sorted(
+                        {n for bits in attribute.uses.values() for b in bits for n in names.get(b, ())}
+                    ),
+                }
+                for attribute in stem.attributes.values()
+            ],
+        }
+        for stem in confluence.stems.values()
+    ]
+
+
+def _joining(engine: Engine) -> dict[int, list[str]]:
+    """Queries by the bit of a join they share."""
+    made: dict[int, list[str]] = {}
+    for standing in engine.queries.values():
+        for source in standing.pipeline.sources:
+            if source[0] == JOIN:
+                made.setdefault(int(source[1].rpartition("\n")[2]), []).append(standing.name)
+    return made
+
+
 def _names(current: Current, engine: Engine) -> dict[int, list[str]]:
-    """Queries by the bit of the predicate they begin with."""
+    """Queries by the bit of the predicate they begin with, alone or below a join."""
+    assert engine.sharing is not None
     by_leaf = {leaf.key: leaf.member.bit for leaf in current.leaves.values()}
     made: dict[int, list[str]] = {}
     for standing in engine.queries.values():
         for source in standing.pipeline.sources:
             if source in by_leaf:
                 made.setdefault(by_leaf[source], []).append(standing.name)
+            elif source[0] == JOIN:
+                party = engine.sharing.joins[source].party
+                for one, member in zip(party.inputs, party.members, strict=True):
+                    if one.stream == current.stream:
+                        made.setdefault(member.bit, []).append(standing.name)
     return made
 
 
@@ -102,6 +143,10 @@ def _lines(made: dict[str, Any]) -> Iterable[str]:
             yield f"    for {_listed(one['queries'])}"
         if flow["waiting"]:
             yield f"  {flow['waiting']:,} rows wait to be handed over"
+    for stem in made["stems"]:
+        yield f"SteM {stem['stream']}: {stem['rows']:,} rows"
+        for one in stem["attributes"]:
+            yield f"  by {', '.join(one['keys'])} for {_listed(one['queries'])}"
     for tail in made["tails"]:
         yield f"plan {tail['plan']} over {', '.join(tail['reads'])}, {tail['bytes']:,} bytes"
         yield f"    for {_listed(tail['queries'])}"
@@ -125,6 +170,10 @@ def _dot(made: dict[str, Any]) -> str:
         node(f"q{s}", _listed(flow["queries"]), "oval")
         lines.append(f"  e{s} -> q{s};")
     numbers = {stream: s for s, stream in enumerate(made["streams"])}
+    for j, stem in enumerate(made["stems"]):
+        keys = "\n".join(f"by {', '.join(one['keys'])}" for one in stem["attributes"])
+        node(f"j{j}", f"SteM {stem['stream']}, {stem['rows']:,} rows\n{keys}", "cylinder")
+        lines.append(f"  e{numbers[stem['stream']]} -> j{j} [dir=both];")
     for t, tail in enumerate(made["tails"]):
         node(f"t{t}", tail["plan"])
         node(f"a{t}", _listed(tail["queries"]), "oval")
