@@ -32,6 +32,9 @@ from .crowd_case import Act, Crowd, Push, draw
 from .crowd_play import Said, Session, among, by_itself
 from .crowd_queries import Asked
 
+LARGE = {20: 70, 39: 200}
+"""Crowds that need more bits than a word has: one in so many of a soak."""
+
 
 @dataclass
 class Outcome:
@@ -180,13 +183,16 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=60, help="0: one crowd")
     parser.add_argument("--seed", type=int, default=1_000_000, help="first seed")
-    parser.add_argument("--size", type=int, help="queries in a crowd; otherwise 5 to 40")
+    parser.add_argument(
+        "--size", type=int, help="queries in a crowd; otherwise 5 to 40, now and then 70 or 200"
+    )
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
     arguments = parser.parse_args()
     outcome, failures, began = Outcome(), 0, time.monotonic()
     for seed in count(arguments.seed):
         try:
-            check(draw(seed, arguments.size), outcome)
+            large = None if arguments.seconds == 0 else LARGE.get(seed % 40)
+            check(draw(seed, arguments.size or large), outcome)
         except Differs as differs:
             failures += 1
             print(f"\n=== {smaller(differs)}", flush=True)
