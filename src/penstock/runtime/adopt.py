@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from penstock.flow.confluence import Equality, Input
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.fifo_join import FifoJoin
+from penstock.operators.met import Met
 from penstock.plan.expressions import Expression
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -51,7 +52,7 @@ def adopted(
         node: operator
         for node, operators in pipeline.operators.items()
         for operator in operators
-        if isinstance(operator, FifoJoin)
+        if isinstance(operator, FifoJoin) and isinstance(plain.operators[node][0], Met)
     }
     for node in joins:
         for after in plain.names.get(node, ()):
