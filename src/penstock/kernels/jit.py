@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import event, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,6 +64,45 @@ def prefetch(_: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), emit
+
+
+def _array_at(dtype: Any, dimensions: int) -> Any:
+    """Makes a function: an address and a length (or two) → the array that lies there, whose owner holds it."""
+    kind = types.Array(dtype, dimensions, "C")
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(kind)(context, builder)
+        item = context.get_abi_sizeof(context.get_data_type(dtype))
+        word = ir.IntType(64)
+        shape = list(arguments[1:])
+        steps = [word(item)]
+        for length in reversed(shape[1:]):
+            steps.insert(0, builder.mul(steps[0], length))
+        arrayobj.populate_array(
+            made,
+            data=builder.inttoptr(arguments[0], made.data.type),
+            shape=shape,
+            strides=steps,
+            itemsize=word(item),
+            meminfo=None,
+        )
+        return made._getvalue()  # noqa: SLF001 - there is no other way to hand an array over
+
+    def row(_: Any, address: Any, length: Any) -> Any:
+        return kind(types.int64, types.int64), emit
+
+    def table(_: Any, address: Any, length: Any, width: Any) -> Any:
+        return kind(types.int64, types.int64, types.int64), emit
+
+    return _intrinsic(row if dimensions == 1 else table)
+
+
+int64s_at = _array_at(types.int64, 1)
+int32s_at = _array_at(types.int32, 1)
+bools_at = _array_at(types.boolean, 1)
+words_at = _array_at(types.uint64, 1)
+bitmaps_at = _array_at(types.uint64, 2)
+"""Arrays at an address: a kernel takes a fixed number of arrays, and sometimes there are as many as there are."""
 
 
 @_intrinsic

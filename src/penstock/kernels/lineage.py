@@ -7,28 +7,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import inline, ix, kernel, lowest_bit, maker
+from penstock.kernels.jit import (
+    bitmaps_at,
+    bools_at,
+    inline,
+    int32s_at,
+    int64s_at,
+    ix,
+    kernel,
+    lowest_bit,
+    maker,
+    words_at,
+)
+from penstock.kernels.vectors import LANES, add, common, meet
 
 NONE = np.uint64(0)
 ONE = np.uint64(1)
 
 
+PLANES = 5
+BLOCK = 8 * ((1 << PLANES) - 1)
+"""Rows after which the eights, counted in so many planes, are full."""
+
+
+@inline
+def carry(a, b, c):
+    """Three bits of each place as their sum: (ones, twos)."""
+    u = a ^ b
+    return u ^ c, (a & b) | (u & c)
+
+
 @inline
 def cell_of(key, low, shift, directory, bounds):
-    """How many bounds are not above the key: the cell it lies in. A directory leaves few of them to look at."""
+    """How many bounds (all but the last entry, which is room) are not above the key: the cell it lies in.
+
+    A directory leaves one of them to look at, seldom more: a loop that ends now here and now there costs more than it saves.
+    """
     last = directory.shape[0] - 2
-    if key < low:
-        a, b = 0, directory[0]
-    else:
-        at = (np.uint64(key) - np.uint64(low)) >> np.uint64(shift)
-        d = last if at > np.uint64(last) else np.int64(at)
-        a, b = directory[ix(d)], directory[ix(d + 1)]
-    while a < b:
-        middle = (a + b) >> 1
-        if bounds[ix(middle)] <= key:
-            a = middle + 1
-        else:
-            b = middle
+    far = np.uint64(0) if key < low else (np.uint64(key) - np.uint64(low)) >> np.uint64(shift)
+    d = ix(min(far, np.uint64(last)))
+    a, b = np.int64(directory[d]), np.int64(directory[d + np.uint64(1)])
+    several = b - a > 1
+    a += (a < bounds.shape[0] - 1) & (bounds[ix(a)] <= key)
+    if several:
+        while a < b:
+            middle = (a + b) >> 1
+            if bounds[ix(middle)] <= key:
+                a = middle + 1
+            else:
+                b = middle
     return a
 
 
@@ -88,6 +115,190 @@ def visit(
     return visited, n
 
 
+(
+    KEYS, VALID, LOW, SHIFT, DIRECTORY, PLACES, BOUNDS, CUTS, IDS, CELLS, DIRECT, DIRECTS, TABLE, ROWS, MASK,
+) = range(15)  # fmt: skip
+FIELDS = 15
+"""Of a filter, for `pass_through`: addresses of its arrays, each before its length, and two numbers. Kernels take arrays of one
+kind and number, and filters are as many as there are."""
+
+
+@kernel
+def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats, planes, counts):
+    """Let rows visit all filters, in blocks that stay in the first-level cache; count who wants them.
+
+    The last row of lineage is empty; the others are for rows, all of them if `keep`, else those of a `block`. Group g of `size` rows goes in the order orders[g]. Writes the rows that somebody wants to `rows`; returns how many.
+    stats[filter] counts (rows visited, rows dropped).
+    """
+    n = rows.shape[0]
+    words = start.shape[0]
+    vectors = words // LANES * LANES
+    empty = lineage.shape[0] - 1
+    lineage[empty, :] = NONE
+    planes[:, :] = NONE
+    held = 0
+    out = 0
+    begin = 0
+    while begin < n:
+        group = begin // size
+        stop = min(begin + block, n, (group + 1) * size)
+        base = begin if keep else 0
+        m = stop - begin
+        for i in range(m):
+            rows[out + i] = begin + i
+        fresh = True
+        for k in range(orders.shape[1]):
+            f = orders[group, k]
+            keys = int64s_at(filters[f, KEYS], n)
+            some_null = filters[f, VALID] != 0
+            valid = bools_at(filters[f, VALID], n)
+            low, shift = filters[f, LOW], filters[f, SHIFT]
+            directory = int32s_at(filters[f, DIRECTORY], filters[f, PLACES])
+            bounds = int64s_at(filters[f, BOUNDS], filters[f, CUTS])
+            ids = int32s_at(filters[f, IDS], filters[f, CELLS])
+            direct = int32s_at(filters[f, DIRECT], filters[f, DIRECTS])
+            directs = filters[f, DIRECTS]
+            table = bitmaps_at(filters[f, TABLE], filters[f, ROWS], words)
+            mask = words_at(filters[f, MASK], words)
+            left_over = 0
+            visited = 0
+            for i in range(m):
+                r = np.int64(rows[ix(out + i)])
+                own = lineage[r - begin + base]
+                at_own = (r - begin + base) * words
+                needed = fresh
+                w = 0
+                while not needed and w < vectors:
+                    needed = common(lineage, at_own + w, mask, w) != NONE
+                    w += LANES
+                while not needed and w < words:
+                    needed = (own[ix(w)] & mask[ix(w)]) != NONE
+                    w += 1
+                if not needed:
+                    rows[ix(out + left_over)] = r
+                    left_over += 1
+                    continue
+                visited += 1
+                if some_null and not valid[ix(r)]:
+                    id_ = np.int32(0)
+                elif directs:
+                    key = keys[ix(r)]
+                    at = NONE if key < low else np.uint64(key) - np.uint64(low)
+                    id_ = direct[min(at, np.uint64(directs - 1))]
+                else:
+                    id_ = ids[ix(cell_of(keys[ix(r)], low, shift, directory, bounds))]
+                said = table[np.int64(id_)]
+                left = NONE
+                at_said = np.int64(id_) * words
+                if fresh:
+                    for w in range(0, vectors, LANES):
+                        left |= meet(lineage, at_own + w, start, w, table, at_said + w)
+                    for w in range(vectors, words):
+                        x = start[w] & said[w]
+                        own[w] = x
+                        left |= x
+                else:
+                    for w in range(0, vectors, LANES):
+                        left |= meet(lineage, at_own + w, lineage, at_own + w, table, at_said + w)
+                    for w in range(vectors, words):
+                        x = own[w] & said[w]
+                        own[w] = x
+                        left |= x
+                if left != NONE:
+                    rows[ix(out + left_over)] = r
+                    left_over += 1
+            stats[f, 0] += visited
+            stats[f, 1] += m - left_over
+            m = left_over
+            fresh = False
+            if m == 0:
+                break
+        if fresh:
+            for i in range(m):
+                for w in range(words):
+                    lineage[base + i, w] = start[w]
+        if held + m + 8 > BLOCK:
+            put_down(planes, counts)
+            planes[:, :] = NONE
+            held = 0
+        for i in range(0, m, 8):
+            if vectors:
+                add_vectors(lineage, rows, out + i, out + m, base - begin, empty, planes)
+            else:
+                add_eight(lineage, rows, out + i, out + m, base - begin, empty, planes)
+        held += m + (-m) % 8
+        out += m
+        begin = stop
+    put_down(planes, counts)
+    return out
+
+
+@inline
+def place(rows, at, end, shift, empty, words):
+    """Where a row's lineage begins."""
+    return (np.int64(rows[ix(at)]) + shift if at < end else empty) * words
+
+
+@inline
+def add_vectors(lineage, rows, at, end, shift, empty, planes):
+    """`add_eight` for words that come in vectors."""
+    n = lineage.shape[1]
+    places = (
+        place(rows, at, end, shift, empty, n), place(rows, at + 1, end, shift, empty, n),
+        place(rows, at + 2, end, shift, empty, n), place(rows, at + 3, end, shift, empty, n),
+        place(rows, at + 4, end, shift, empty, n), place(rows, at + 5, end, shift, empty, n),
+        place(rows, at + 6, end, shift, empty, n), place(rows, at + 7, end, shift, empty, n),
+    )  # fmt: skip
+    for w in range(0, n, LANES):
+        add(lineage, places, planes, w, n)
+
+
+@inline
+def add_eight(lineage, rows, at, end, shift, empty, planes):
+    """Add eight rows to what the planes have summed; beyond `end` there are none."""
+    words = lineage.shape[1]
+    r0 = lineage[rows[ix(at)] + shift]
+    r1 = lineage[rows[ix(at + 1)] + shift if at + 1 < end else empty]
+    r2 = lineage[rows[ix(at + 2)] + shift if at + 2 < end else empty]
+    r3 = lineage[rows[ix(at + 3)] + shift if at + 3 < end else empty]
+    r4 = lineage[rows[ix(at + 4)] + shift if at + 4 < end else empty]
+    r5 = lineage[rows[ix(at + 5)] + shift if at + 5 < end else empty]
+    r6 = lineage[rows[ix(at + 6)] + shift if at + 6 < end else empty]
+    r7 = lineage[rows[ix(at + 7)] + shift if at + 7 < end else empty]
+    ones, twos, fours = planes[0], planes[1], planes[2]
+    for w in range(words):
+        one, a = carry(ones[w], r0[w], r1[w])
+        one, b = carry(one, r2[w], r3[w])
+        two, e = carry(twos[w], a, b)
+        one, a = carry(one, r4[w], r5[w])
+        one, b = carry(one, r6[w], r7[w])
+        ones[w] = one
+        two, f = carry(two, a, b)
+        twos[w] = two
+        four, g = carry(fours[w], e, f)
+        fours[w] = four
+        h = planes[3, w] & g
+        planes[3, w] ^= g
+        g = planes[4, w] & h
+        planes[4, w] ^= h
+        h = planes[5, w] & g
+        planes[5, w] ^= g
+        g = planes[6, w] & h
+        planes[6, w] ^= h
+        planes[7, w] ^= g
+
+
+@inline
+def put_down(planes, counts):
+    """Add what the planes have summed to the counts."""
+    for w in range(planes.shape[1]):
+        for p in range(3 + PLANES):
+            x = planes[p, w]
+            if x != NONE:
+                for bit in range(64):
+                    counts[w * 64 + bit] += np.int64((x >> np.uint64(bit)) & ONE) << p
+
+
 @maker
 def concerned(lineage, rows, mask):
     """Which of the rows some query in `mask` still wants."""
@@ -131,66 +342,25 @@ def require(plane, rows, lineage):
     return n
 
 
-@inline
-def carry(a, b, c):
-    """Three bits of each place as their sum: (ones, twos)."""
-    u = a ^ b
-    return u ^ c, (a & b) | (u & c)
-
-
-PLANES = 5
-BLOCK = 8 * ((1 << PLANES) - 1)
-"""Rows after which the eights, counted in so many planes, are full."""
-
-
 @kernel
 def tally(lineage, rows, planes, counts):
     """counts[query] += how many rows want it. Eight rows are summed place by place (carry-save), words side by side.
 
     `planes` is scratch: 3 + PLANES rows of words.
     """
-    words = lineage.shape[1]
     total = rows.shape[0]
-    ones, twos, fours = planes[0], planes[1], planes[2]
     done = 0
     while done < total:
         stop = min(done + BLOCK, total)
-        planes[:] = NONE
-        while done + 8 <= stop:
-            r0, r1 = lineage[np.int64(rows[done])], lineage[np.int64(rows[done + 1])]
-            r2, r3 = lineage[np.int64(rows[done + 2])], lineage[np.int64(rows[done + 3])]
-            r4, r5 = lineage[np.int64(rows[done + 4])], lineage[np.int64(rows[done + 5])]
-            r6, r7 = lineage[np.int64(rows[done + 6])], lineage[np.int64(rows[done + 7])]
-            for w in range(words):
-                one, a = carry(ones[w], r0[w], r1[w])
-                one, b = carry(one, r2[w], r3[w])
-                two, e = carry(twos[w], a, b)
-                one, a = carry(one, r4[w], r5[w])
-                one, b = carry(one, r6[w], r7[w])
-                ones[w] = one
-                two, f = carry(two, a, b)
-                twos[w] = two
-                four, g = carry(fours[w], e, f)
-                fours[w] = four
-                h = planes[3, w] & g
-                planes[3, w] ^= g
-                g = planes[4, w] & h
-                planes[4, w] ^= h
-                h = planes[5, w] & g
-                planes[5, w] ^= g
-                g = planes[6, w] & h
-                planes[6, w] ^= h
-                planes[7, w] ^= g
+        planes[:, :] = NONE
+        whole = done + (stop - done) // 8 * 8
+        while done < whole:
+            add_eight(lineage, rows, done, whole, 0, 0, planes)
             done += 8
-        for w in range(words):
-            for p in range(3 + PLANES):
-                x = planes[p, w]
-                if x != NONE:
-                    for bit in range(64):
-                        counts[w * 64 + bit] += np.int64((x >> np.uint64(bit)) & ONE) << p
+        put_down(planes, counts)
         while done < stop:
             own = lineage[np.int64(rows[done])]
-            for w in range(words):
+            for w in range(own.shape[0]):
                 x = own[w]
                 while x != NONE:
                     counts[w * 64 + lowest_bit(x)] += 1

@@ -73,8 +73,9 @@ class GroupedFilter:
     planes: dict[int, Array] = field(default_factory=dict)
     costly: bool = field(init=False)
     """A Python function is called: only for the rows that ask for it."""
+    plain: bool = field(init=False)
+    """The subject is a column."""
     _compute: Computed = field(init=False)
-    _plain: bool = field(init=False)
     _bounds: list[Mark] = field(default_factory=list)
     _uses: Counter[Mark] = field(default_factory=Counter)
     _ids: list[int] = field(default_factory=lambda: [1])
@@ -89,7 +90,7 @@ class GroupedFilter:
         self.table = np.full((8, self.words), _ALL)
         self._compute = self.evaluator.compile(self.subject)
         self.costly = raises(self.subject)
-        self._plain = isinstance(self.subject, ColumnName)
+        self.plain = isinstance(self.subject, ColumnName)
 
     # ------------------------------------------------------------------ who asks what
 
@@ -204,7 +205,7 @@ class GroupedFilter:
         if self.costly:
             asking = rows if fresh else rows[kernels.concerned(lineage, rows, self.mask)]
             keys, valid = self._scattered(columns, asking, n)
-        elif not self._plain and _FEW * len(rows) < n:
+        elif not self.plain and _FEW * len(rows) < n:
             keys, valid = self._scattered(columns, rows, n)
         else:
             keys, valid = self._keys(columns, n)
@@ -225,6 +226,16 @@ class GroupedFilter:
         elif self.subject.type.is_float:
             values = real_marks(values)
         return values.astype(np.int64), _NO_MASK if valid is None else valid.copy()
+
+    def laid_open(self, columns: Sequence[Column], n: int) -> tuple[list[int], list[Array]]:
+        """What `kernels.lineage.pass_through` takes of a filter, and what must be held meanwhile."""
+        keys, valid = self._keys(columns, n)
+        index = self._found()
+        arrays = [index.directory, index.bounds, index.ids, index.direct, self.table]
+        told = [keys.ctypes.data, valid.ctypes.data if len(valid) else 0, index.low, index.shift]
+        for array in arrays:
+            told += [array.ctypes.data, len(array)]
+        return [*told, self.mask.ctypes.data], [keys, valid, *arrays, self.mask]
 
     def _scattered(self, columns: Sequence[Column], rows: Array, n: int) -> tuple[Array, Mask]:
         """The same for some rows; the others hold anything."""

@@ -9,14 +9,15 @@ import numpy as np
 
 from penstock.data.batch import Array, Column, Ints
 from penstock.operators.expressions.texts import PerCode
+from penstock.state.arena import power_of_two
 from penstock.state.strings import Strings
 
-PLACES = 1 << 12
-"""Of a directory: finds a cell among thousands with one or two comparisons."""
+PLACES = 1 << 12, 1 << 16
+"""Of a directory, at least and at most; between, four for every bound: few then share one."""
 DIRECT = 1 << 13
 """Values from the first bound to the last up to which every one has a place of its own."""
 _NO_BOUNDS: Ints = np.empty(0, np.int64)
-_NO_IDS = np.empty(0, np.int32)
+_NO_IDS = _NO_PLACES = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,9 @@ class Index:
 
     low: int
     shift: int
-    directory: Ints
+    directory: Array
     bounds: Ints
+    """With room for one more."""
     ids: Array
     direct: Array
     places: PerCode | None = None
@@ -42,15 +44,16 @@ def numbers_index(bounds: Ints, ids: Array) -> Index:
         repeats = np.ones(len(ids), np.int64)
         repeats[1:-1] = np.diff(bounds)
         return Index(
-            low - 1 if len(bounds) else 0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.repeat(ids, repeats)
+            low - 1 if len(bounds) else 0, 0, _NO_PLACES, _NO_BOUNDS, _NO_IDS, np.repeat(ids, repeats)
         )
-    shift = max(0, span.bit_length() - PLACES.bit_length() + 1)
-    starts = np.uint64(low & (2**64 - 1)) + (np.arange(1, PLACES, dtype=np.uint64) << np.uint64(shift))
-    inside = np.arange(1, PLACES) <= (span >> shift)
-    directory = np.full(PLACES + 1, len(bounds), np.int64)
+    places = min(max(power_of_two(4 * len(bounds)), PLACES[0]), PLACES[1])
+    shift = max(0, span.bit_length() - places.bit_length() + 1)
+    starts = np.uint64(low & (2**64 - 1)) + (np.arange(1, places, dtype=np.uint64) << np.uint64(shift))
+    inside = np.arange(1, places) <= (span >> shift)
+    directory = np.full(places + 1, len(bounds), np.int32)
     directory[0] = 0
-    directory[1:PLACES][inside] = np.searchsorted(bounds, starts[inside].view(np.int64), side="left")
-    return Index(low, shift, directory, bounds, ids, _NO_IDS)
+    directory[1:places][inside] = np.searchsorted(bounds, starts[inside].view(np.int64), side="left")
+    return Index(low, shift, directory, np.append(bounds, 0), ids, _NO_IDS)
 
 
 def texts_index(
@@ -74,4 +77,4 @@ def texts_index(
     cells[-1] = passed
     by_place = ids[cells]
     memo = PerCode(strings, np.dtype(np.int32), lambda codes: Column(by_place[strings.places(codes, among)]))
-    return Index(0, 0, _NO_BOUNDS, _NO_BOUNDS, _NO_IDS, np.arange(known, dtype=np.int32), memo)
+    return Index(0, 0, _NO_PLACES, _NO_BOUNDS, _NO_IDS, np.arange(known, dtype=np.int32), memo)
