@@ -156,7 +156,7 @@ class Pipeline:
     @property
     def slice(self) -> int:
         """How many rows of all streams a step may take: fewer where a join makes several rows of one."""
-        joins = any(isinstance(operator, FifoJoin | MultiwayJoin) for operator, _ in self.stages)
+        joins = any(isinstance(operator, FifoJoin | MultiwayJoin | Met) for operator, _ in self.stages)
         return SLICE // 2 if joins else SLICE
 
     @property
