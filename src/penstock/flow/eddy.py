@@ -248,6 +248,8 @@ class Eddy:
 
     def sort(self, batch: Batch, *, keep: bool) -> tuple[Sorted, list[Member]]:
         """Find out who wants which rows, and which queries failed in doing so."""
+        if len(self.members) == 1:
+            return self._only(batch, keep)
         if not self._open and all(o.filter.plain for o in self.operators.values()):
             return self._through(batch, keep), []
         try:
@@ -262,6 +264,39 @@ class Eddy:
         self.counts, self.rows, self.visits = before
         return made
 
+    def _only(self, batch: Batch, keep: bool) -> tuple[Sorted, list[Member]]:
+        """There is one query: it needs no index of its predicates."""
+        (member,) = self.members.values()
+        word, mark = bit_of(member.bit)
+        n, counts = len(batch), np.zeros(64 * self.words, np.int64)
+        rows, failed = np.empty(0, np.int32), []
+        if self.start[word] & mark:
+            try:
+                rows = self._wanted(member, batch)
+            except RowError as error:
+                failed.append(self._failed(member, error, batch))
+        counts[member.bit] = len(rows)
+        lineage = None
+        if keep:
+            lineage = np.zeros((n, self.words), np.uint64)
+            lineage[rows, word] = mark
+        self._count(n, 0, counts)
+        return Sorted(batch, rows, counts, lineage), failed
+
+    def _wanted(self, member: Member, batch: Batch) -> Array:
+        """The rows of one query, found by itself."""
+        if member.predicate is None:
+            return np.arange(len(batch), dtype=np.int32)
+        return np.flatnonzero(self._alone(member)(batch.columns, len(batch))).astype(np.int32)
+
+    def _failed(self, member: Member, error: RowError, batch: Batch) -> Member:
+        """A query whose predicate cannot be computed gets no more rows."""
+        error.note_time(batch.ts)
+        member.failed = error
+        word, mark = bit_of(member.bit)
+        self.start[word] &= ~mark
+        return member
+
     def _through(self, batch: Batch, keep: bool) -> Sorted:
         """All filters are on columns and nothing can fail: rows pass them all in one go."""
         n, words = len(batch), self.words
@@ -269,7 +304,7 @@ class Eddy:
         block = max(8, min(BLOCK, CACHE // (128 * words)))
         lineage = room(((n if keep else block) + 1, words), np.uint64)
         rows, counts = room(n, np.int32), np.zeros(64 * words, np.int64)
-        stats = np.zeros((len(operators), 2), np.int64)
+        stats = np.zeros((len(operators), 5), np.int64)
         opened = [o.filter.laid_open(batch.columns, n) for o in operators]
         filters = np.array([told for told, _ in opened], np.int64).reshape(-1, kernels.FIELDS)
         orders = self._cheap.orders([o.ledger for o in operators], -(-n // GROUP))
@@ -282,8 +317,8 @@ class Eddy:
             )  # fmt: skip
         took = time.perf_counter_ns() - began
         each = took / max(int(stats[:, 0].sum()), 1)
-        for operator, (visited, dropped) in zip(operators, stats.tolist(), strict=True):
-            operator.ledger.note(visited, dropped, int(each * visited))
+        for operator, (visited, dropped, *sample) in zip(operators, stats.tolist(), strict=True):
+            operator.ledger.note(visited, dropped, sample, int(each * visited))
             operator.ledger.fade(n)
         self._count(n, int(stats[:, 0].sum()), counts)
         return Sorted(batch, rows[:alive], counts, lineage if keep else None)
@@ -339,8 +374,8 @@ class Eddy:
             if not len(rows):
                 break
             began = time.perf_counter_ns()
-            visited, left = operator.filter.visit(columns, rows, fresh, start, lineage, codes)
-            operator.ledger.note(visited, len(rows) - left, time.perf_counter_ns() - began)
+            visited, left, *sample = operator.filter.visit(columns, rows, fresh, start, lineage, codes)
+            operator.ledger.note(visited, len(rows) - left, sample, time.perf_counter_ns() - began)
             self.visits += visited
             rows, fresh = rows[:left], False
             for number, table in operator.filter.planes.items():
@@ -382,12 +417,9 @@ class Eddy:
         for member in apart:
             word, mark = bit_of(member.bit)
             try:
-                found = np.flatnonzero(self._alone(member)(batch.columns, len(batch)))
+                found = self._wanted(member, batch)
             except RowError as error:
-                error.note_time(batch.ts)
-                member.failed = error
-                self.start[word] &= ~mark
-                failed.append(member)
+                failed.append(self._failed(member, error, batch))
                 continue
             made.lineage[found, word] |= mark
             made.counts[member.bit] += len(found)

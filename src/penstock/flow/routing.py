@@ -4,7 +4,7 @@ Paper      Madden et al. 2002, §3.2 (tickets weighted by predicates, back-press
 Invariant  an order changes how many visits rows make, never what they are sorted into.
 
 tickets   a lottery: an operator gains a ticket for every predicate and row it takes and loses it for a row it gives back
-thompson  guess every operator's share of dropped rows from what it has shown, and go by cost per dropped row
+thompson  guess every operator's share of objections from what it has shown, and go by the cost of one
 fixed     the best order as it was after the first rows, for good
 random    any order; the one to beat
 worst     the best order turned round
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-EXPLORE = 48
+EXPLORE = 96
 MEMORY = 1 << 16
 """Rows after which what was seen counts half."""
 _CHEAP = 32.0
@@ -34,26 +34,41 @@ class Ledger:
     """What an operator has done: lately (fading), and since it is there."""
 
     predicates: int = 0
+    rows: float = 0.0
+    """Of a sample."""
+    asked: float = 0.0
+    """Queries that asked something of those."""
+    objected: float = 0.0
     taken: float = 0.0
     dropped: float = 0.0
+    """Rows that nobody wanted afterwards."""
     nanoseconds: float = 0.0
     visited: int = 0
     passed: int = 0
 
-    def note(self, visited: int, dropped: int, nanoseconds: int) -> None:
-        keep = 0.5 ** (visited / MEMORY)
-        self.taken = keep * self.taken + visited
-        self.dropped = keep * self.dropped + dropped
-        self.nanoseconds = keep * self.nanoseconds + nanoseconds
+    def note(self, visited: int, dropped: int, sample: Sequence[int], nanoseconds: int) -> None:
+        """Rows visited and dropped; of a sample rows, queries that asked, queries that objected."""
+        self._fade(0.5 ** (visited / MEMORY))
+        self.rows += sample[0]
+        self.asked += sample[1]
+        self.objected += sample[2]
+        self.taken += visited
+        self.dropped += dropped
+        self.nanoseconds += nanoseconds
         self.visited += visited
         self.passed += visited - dropped
 
     def fade(self, rows: int) -> None:
         """Rows have passed by; who is seldom visited must not live on old merits."""
-        keep = 0.5 ** (rows / (4 * MEMORY))
-        self.taken, self.dropped, self.nanoseconds = (
-            keep * x for x in (self.taken, self.dropped, self.nanoseconds)
-        )
+        self._fade(0.5 ** (rows / (4 * MEMORY)))
+
+    def _fade(self, keep: float) -> None:
+        self.rows *= keep
+        self.asked *= keep
+        self.objected *= keep
+        self.taken *= keep
+        self.dropped *= keep
+        self.nanoseconds *= keep
 
     @property
     def cost(self) -> float:
@@ -71,9 +86,14 @@ class Ledger:
         return max(1.0, self.predicates * self.dropped)
 
     @property
-    def share(self) -> float:
-        """Of rows dropped."""
-        return (self.dropped + 1) / (self.taken + 2)
+    def load(self) -> float:
+        """Queries that ask something of a row."""
+        return (self.asked + 1) / (self.rows + 1)
+
+    @property
+    def worth(self) -> float:
+        """Queries that object to a row."""
+        return self.load * (self.objected + 1) / (self.asked + 2)
 
 
 Orders = NDArray[np.intp]
@@ -88,14 +108,14 @@ def tickets(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -
 
 
 def thompson(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator) -> Orders:
-    dropped = np.array([ledger.dropped for ledger in ledgers])
-    passed = np.array([max(ledger.taken - ledger.dropped, 0.0) for ledger in ledgers])
-    prices = np.array([ledger.price for ledger in ledgers])
-    return np.argsort(prices / coin.beta(dropped + 1, passed + 1, (groups, len(ledgers))), axis=1)
+    objected = np.array([ledger.objected for ledger in ledgers])
+    passed = np.array([max(ledger.asked - ledger.objected, 0.0) for ledger in ledgers])
+    each = np.array([ledger.price / ledger.load for ledger in ledgers])
+    return np.argsort(each / coin.beta(objected + 1, passed + 1, (groups, len(ledgers))), axis=1)
 
 
 def best(ledgers: Sequence[Ledger], groups: int, _: np.random.Generator) -> Orders:
-    order = np.argsort([ledger.price / ledger.share for ledger in ledgers], kind="stable")
+    order = np.argsort([ledger.price / ledger.worth for ledger in ledgers], kind="stable")
     return np.repeat(order[None], groups, axis=0)
 
 

@@ -115,6 +115,16 @@ def lowest_bit(_: Any, word: Any) -> Any:
     return types.int64(types.uint64), emit
 
 
+@_intrinsic
+def bit_count(_: Any, word: Any) -> Any:
+    """How many bits are set."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), emit
+
+
 class _Notice(event.Listener):
     """Says once that compiling has begun."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.jit import (
+    bit_count,
     bitmaps_at,
     bools_at,
     inline,
@@ -59,6 +60,22 @@ def cell_of(key, low, shift, directory, bounds):
     return a
 
 
+SAMPLE = 15
+"""One row in so many (and one more) is looked at closely."""
+
+
+@inline
+def objections(own, said, mask):
+    """How many of the queries that want a row ask anything here, and how many of them object."""
+    asked = np.int64(0)
+    killed = np.int64(0)
+    for w in range(mask.shape[0]):
+        x = own[w] & mask[w]
+        asked += bit_count(x)
+        killed += bit_count(x & ~said[w])
+    return asked, killed
+
+
 @kernel
 def visit(
     keys, valid, low, shift, directory, bounds, ids, direct, table, mask, rows, fresh, start, lineage, codes
@@ -66,13 +83,14 @@ def visit(
     """Let rows of a group visit a grouped filter: `lineage &= table[id of the value]` for those it concerns.
 
     `rows` are the rows alive and become those still alive. `fresh`: their lineage is `start` until now. An id is found in
-    `direct` (from `low` on), or else by `bounds`; that of NULL is 0. Returns (rows visited, rows alive); codes[row] is the
-    id, 0 where the filter was not needed.
+    `direct` (from `low` on), or else by `bounds`; that of NULL is 0. codes[row] is the id, 0 where the filter was not needed.
+    Returns (rows visited, rows alive, and of a sample of rows: how many, queries asked for, queries that object).
     """
     words = table.shape[1]
     some_null = valid.shape[0] > 0
     n = 0
     visited = 0
+    seen = asked = killed = np.int64(0)
     for i in range(rows.shape[0]):
         r = np.int64(rows[ix(i)])
         own = lineage[r]
@@ -98,6 +116,11 @@ def visit(
                 id_ = ids[ix(cell_of(key, low, shift, directory, bounds))]
         codes[ix(r)] = id_
         said = table[np.int64(id_)]
+        if r & SAMPLE == 0:
+            a, k = objections(start if fresh else own, said, mask)
+            seen += 1
+            asked += a
+            killed += k
         left = NONE
         if fresh:
             for w in range(words):
@@ -112,7 +135,7 @@ def visit(
         if left != NONE:
             rows[ix(n)] = r
             n += 1
-    return visited, n
+    return visited, n, seen, asked, killed
 
 
 (
@@ -128,7 +151,7 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
     """Let rows visit all filters, in blocks that stay in the first-level cache; count who wants them.
 
     The last row of lineage is empty; the others are for rows, all of them if `keep`, else those of a `block`. Group g of `size` rows goes in the order orders[g]. Writes the rows that somebody wants to `rows`; returns how many.
-    stats[filter] counts (rows visited, rows dropped).
+    stats[filter] counts (rows visited, rows dropped, and of a sample: rows, queries asked for, queries that object).
     """
     n = rows.shape[0]
     words = start.shape[0]
@@ -188,6 +211,11 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
                 else:
                     id_ = ids[ix(cell_of(keys[ix(r)], low, shift, directory, bounds))]
                 said = table[np.int64(id_)]
+                if r & SAMPLE == 0:
+                    asked, killed = objections(start if fresh else own, said, mask)
+                    stats[f, 2] += 1
+                    stats[f, 3] += asked
+                    stats[f, 4] += killed
                 left = NONE
                 at_said = np.int64(id_) * words
                 if fresh:
@@ -217,16 +245,16 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
             for i in range(m):
                 for w in range(words):
                     lineage[base + i, w] = start[w]
-        if held + m + 8 > BLOCK:
-            put_down(planes, counts)
-            planes[:, :] = NONE
-            held = 0
         for i in range(0, m, 8):
+            if held == BLOCK:
+                put_down(planes, counts)
+                planes[:, :] = NONE
+                held = 0
             if vectors:
                 add_vectors(lineage, rows, out + i, out + m, base - begin, empty, planes)
             else:
                 add_eight(lineage, rows, out + i, out + m, base - begin, empty, planes)
-        held += m + (-m) % 8
+            held += 8
         out += m
         begin = stop
     put_down(planes, counts)

@@ -199,7 +199,7 @@ class GroupedFilter:
 
     def visit(
         self, columns: Sequence[Column], rows: Array, fresh: bool, start: Array, lineage: Array, codes: Array
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, int, int, int]:
         """Let the rows alive of a group look themselves up; see `kernels.lineage.visit`."""
         n = len(lineage)
         if self.costly:
@@ -210,11 +210,11 @@ class GroupedFilter:
         else:
             keys, valid = self._keys(columns, n)
         index = self._found()
-        visited, alive = kernels.visit(
+        told: tuple[int, int, int, int, int] = kernels.visit(
             keys, valid, index.low, index.shift, index.directory, index.bounds, index.ids, index.direct,
             self.table, self.mask, rows, fresh, start, lineage, codes,
         )  # fmt: skip
-        return int(visited), int(alive)
+        return told
 
     def _keys(self, columns: Sequence[Column], n: int) -> tuple[Array, Mask]:
         """What is looked up, for every row."""
