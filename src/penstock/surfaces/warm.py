@@ -54,6 +54,7 @@ def _statements() -> list[str]:
             *(f"{kind}(SELECT x, s FROM {order})" for kind in ("ISTREAM", "DSTREAM", "RSTREAM")),
         ]
     made += _set_operations() + _joins() + _TEXTS
+    made += ["SELECT x FROM a WHERE twice(x) > 2 AND y > 1", "SELECT x FROM a WHERE x > 1 OR s = 'abc' OR y < 3"]
     return made
 
 
@@ -135,6 +136,7 @@ def _session(statements: Sequence[str], options: Options, *, timestamp: bool = F
         session.execute(f"CREATE STREAM {stream} {_COLUMNS.format(time=time_type, delay=delay)}")
     session.create_table("n", [{"k": 1, "v": "u"}, {"k": 2, "v": None}])
     session.create_table("o", [{"k": 1, "v": "abc"}], retroactive=True)
+    session.create_function("twice", lambda v: None if v is None else 2 * v, "BIGINT")
     queries = [session.query(text) for text in statements]
     for stretch in range(3):
         start = 20 * stretch
