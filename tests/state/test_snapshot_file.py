@@ -134,7 +134,10 @@ def test_another_format_is_refused(path: Path) -> None:
     content = bytearray(path.read_bytes())
     struct.pack_into("<I", content, 8, file.VERSION + 1)
     path.write_bytes(content)
-    with pytest.raises(StateError, match=f"written in format {file.VERSION + 1}, and this version of penstock reads format {file.VERSION}"):
+    with pytest.raises(
+        StateError,
+        match=f"written in format {file.VERSION + 1}, and this version of penstock reads format {file.VERSION}",
+    ):
         read(path)
 
 
