@@ -321,3 +321,20 @@ def test_what_only_dropped_joins_had_is_not_asked_for(gone: Sequence[int]) -> No
     after = said(now)
     assert after == said(s)
     assert len(after) == 4 - len(gone) and all(after.values())
+
+
+def test_a_query_that_stopped_does_not_fail_again() -> None:
+    def fails(x: int) -> bool:
+        raise ValueError("no")
+
+    s = session("SELECT x FROM b [RANGE 10] WHERE x > 0")
+    s.create_function("fails", fails, returns="BOOLEAN")
+    s.query("SELECT x FROM b [RANGE 10] WHERE fails(x)", name="bad")
+    with pytest.raises(penstock.DataError):
+        s.push("b", [row(1), row(9)])
+    now = gone_on(s)
+    for session_ in (s, now):
+        session_.push("b", [row(10), row(11)])
+        with pytest.raises(StateError, match=r"stopped at an error: .*ts 1\)"):
+            session_.queries["bad"].changes()
+    assert now.queries["q0"].changes().to_pylist() == s.queries["q0"].changes().to_pylist() != []

@@ -474,8 +474,11 @@ class Engine:
         assert self.sharing is not None and self.time_type is not None
         error = member.failed
         assert isinstance(error, RowError)
-        using = [q for q in self.queries.values() if self.sharing.uses(q.pipeline, member)]
-        self._stop(using, told(error, self.time_type), errors)
+        using = [
+            q for q in self.queries.values() if q.failed is None and self.sharing.uses(q.pipeline, member)
+        ]
+        if using:  # else all have stopped before, at another error
+            self._stop(using, told(error, self.time_type), errors)
 
     def _step_tail(
         self,
