@@ -7,11 +7,13 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 import penstock
 from penstock.flow.confluence import Confluence
 from penstock.flow.walks import Shape, Side
+from penstock.kernels.hashing import GOLDEN, mix, mix_rows
 from penstock.surfaces.query import Query
 from penstock.surfaces.session import Session
 
@@ -214,6 +216,25 @@ def test_keys_that_are_strings_or_several() -> None:
     both.push("b", row(4, s="P"), row(5, s="p"), row(6, s="S"))
     both.advance(6)
     assert both.results_of("text", "three", "computed") == [2, 1, 1]
+
+
+def test_several_keys_with_the_same_hash_are_not_equal() -> None:
+    def first(word: int) -> int:
+        return (int(mix(np.uint64(int(GOLDEN) ^ word))) + int(GOLDEN)) % 2**64
+
+    other = first(1) ^ first(2) ^ 5
+    keys = np.array([[1, 5], [2, other - 2**64 if other >= 2**63 else other]])
+    hashes = np.empty(2, np.int64)
+    mix_rows(keys, hashes)
+    assert hashes[0] == hashes[1]
+    both = Both()
+    both.query(AB.format(9, 9).replace("l.x = r.x", "l.x = r.x AND l.l = r.l"), "both")
+    both.query(AB.format(9, 9).replace("l.x = r.x", "l.l = r.l AND l.x = r.x"), "turned")
+    for ts, (x, l) in enumerate(keys.tolist()):
+        both.push("ab"[ts], row(ts, x) | {"l": l})
+    both.push("b", row(2, 1) | {"l": 5})
+    both.advance(2)
+    assert both.results_of("both", "turned") == [1, 1]
 
 
 def test_a_circle_of_equalities() -> None:

@@ -24,7 +24,7 @@ from .predicates import predicate
 
 COLUMNS = "x INT, l BIGINT, d DOUBLE, f FLOAT, s STRING, b BOOLEAN, i SMALLINT"
 EXTREME = {"x": (2**31 - 1, -(2**31)), "l": (2**63 - 1, -(2**63)), "i": (2**15 - 1, -(2**15))}
-REALS = (1.5, 0.0, -0.0, 2.0, 3.25, math.nan, math.inf, -math.inf, 1e300)
+REALS = (1.5, 0.0, -0.0, 2.0, 3.25, math.nan, -math.nan, math.inf, -math.inf, 1e300)
 TEXTS = ("a", "ab", "b", "", "abc", "é", "z", "zz", "abd", "A", "퟿", "\U0010ffff")
 
 
