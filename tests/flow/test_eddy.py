@@ -282,6 +282,20 @@ def test_only_queries_whose_own_predicate_reaches_the_row_fail() -> None:
     assert again.counts[guarded.bit] == 3
 
 
+def test_a_function_that_failed_is_not_called_for_queries_that_never_asked() -> None:
+    """Nobody else has a predicate: the function is the first that rows come to."""
+    bench = Bench(s=failing())
+    bad, every = bench.enrol("picky(x)"), bench.enrol("TRUE")
+    rows = Writer(random.Random(8)).rows(3) | {"x": [12, 13, 14]}
+    found, failed = bench.eddy.sort(bench.batch(rows), keep=True)
+    assert failed == [bad]
+    assert found.split().of(every.bit).tolist() == [0, 1, 2]
+    _, failed = bench.eddy.sort(bench.batch(rows), keep=True)
+    assert failed == []
+    bench.leave(bad)
+    bench.check(bench.batch(rows))
+
+
 def test_a_function_is_called_only_for_rows_that_some_query_still_wants() -> None:
     made, seen = session(), []
 
