@@ -27,6 +27,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -218,7 +219,9 @@ class Engine:
         key: TailKey | None = None
         if sharing is not None:
             text = describe(root.node)
-            key = (text, *functions_in(text, self.catalog.functions), since)
+            functions = functions_in(text, self.catalog.functions)
+            # In which order predicates are written decides which rows a function sees: it may fail on others.
+            key = (text, *functions, since, outline(root.node) if functions else "")
         found = None if key is None else self._known.get(key)
         if found is not None:
             return found, found.standings[0].evaluator
