@@ -296,6 +296,27 @@ def test_a_function_that_failed_is_not_called_for_queries_that_never_asked() -> 
     bench.check(bench.batch(rows))
 
 
+@pytest.mark.parametrize("other", ["TRUE", "strict(x)", "strict(l) AND i > 0"])
+def test_whether_a_query_fails_does_not_hang_on_others_that_do(other: str) -> None:
+    """NULL is not less than 3, nor more than 1: nothing is left to be asked, though NULL AND … must be computed for SQL."""
+    made = session()
+
+    def strict(v: int | None) -> bool:
+        if v is None:
+            raise ValueError("nothing")
+        return v % 2 == 1
+
+    made.create_function("strict", strict, "BOOLEAN")
+    bench = Bench(s=made)
+    member, second = bench.enrol("x < 3 AND strict(x) OR x > 1"), bench.enrol(other)
+    rows = Writer(random.Random(9)).rows(4) | {"x": [None, 1, 0, 5], "l": [1, 1, None, 1], "i": [1] * 4}
+    found, failed = bench.eddy.sort(bench.batch(rows), keep=True)
+    assert failed == ([] if other == "TRUE" else [second])
+    assert found.split().of(member.bit).tolist() == [1, 3]
+    assert (found.counts[member.bit], bench.eddy.counts[member.bit]) == (2, 2)
+    assert bench.eddy.rows == 4
+
+
 def test_a_function_is_called_only_for_rows_that_some_query_still_wants() -> None:
     made, seen = session(), []
 

@@ -327,8 +327,8 @@ class Eddy:
     # ------------------------------------------------------------------ functions that fail
 
     def _apart(self, batch: Batch) -> tuple[Sorted, list[Member]]:
-        """A Python function failed on some row. Who calls one computes its predicate by itself: whether a function sees a
-        row must not hang on what others ask."""
+        """A Python function failed on some row. Who calls one is sorted by itself: whether a function sees a row must not
+        hang on what others ask."""
         start, apart = self.start.copy(), []
         for member in self.members.values():
             word, mark = bit_of(member.bit)
@@ -344,7 +344,7 @@ class Eddy:
         for member in apart:
             word, mark = bit_of(member.bit)
             try:
-                found = np.flatnonzero(self._alone(member)(batch.columns, len(batch)))
+                found = self._by_itself(member, batch)
             except RowError as error:
                 error.note_time(batch.ts)
                 member.failed = error
@@ -356,6 +356,19 @@ class Eddy:
             self.counts[member.bit] += len(found)
         made.rows = np.flatnonzero(made.lineage.any(axis=1)).astype(np.int32)
         return made, failed
+
+    def _by_itself(self, member: Member, batch: Batch) -> Array:
+        """A query's rows as if nobody else were there: sorted, and only if that fails by its predicate as it is written."""
+        word, mark = bit_of(member.bit)
+        only = np.zeros(self.words, np.uint64)
+        only[word] = mark
+        before = (self.counts.copy(), self.rows, self.visits)
+        try:
+            return self._sorted(batch, only, keep=True).split(only).of(member.bit)
+        except RowError:
+            return np.flatnonzero(self._alone(member)(batch.columns, len(batch)))
+        finally:
+            self.counts, self.rows, self.visits = before
 
     def _alone(self, member: Member) -> Predicate:
         if member.test is None:
