@@ -37,6 +37,16 @@ def test_the_example_runs() -> None:
     assert printed.getvalue().rstrip().endswith("[] 0")
 
 
+def test_standing_queries_come_and_go() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec((ROOT / "examples/standing_queries.py").read_text(encoding="utf-8"), {})
+    lines = printed.getvalue().splitlines()
+    assert lines[0].startswith("20,000 readings, 302 queries, ")
+    assert [line.split(":")[0].strip() for line in lines[2:5]] == ["site", "heat", "sensor"]
+    assert lines[-1] == "2 queries left"
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 )

@@ -158,4 +158,6 @@ def test_memory_is_looked_at_after_a_tenth_and_after_all_cycles() -> None:
     assert kept.cycles == 27
     assert kept.before > 0 and kept.after > 0
     assert list(standing.session.queries) == ["q0", "q1"]
-    assert kept.state_after < kept.state_before + 4_000, "grouped filters keep a few cells of queries that went"
+    assert kept.state_after < kept.state_before + 4_000, (
+        "grouped filters keep a few cells of queries that went"
+    )

@@ -254,3 +254,24 @@ def test_a_query_whose_function_fails_on_waiting_rows_is_not_registered() -> Non
     s.push("a", [{"ts": 3, "x": 1, "y": 3}])
     s.advance(3)
     assert good.snapshot().to_pylist() == [{"y": 2}, {"y": 3}]
+
+
+@pytest.mark.parametrize("columns", ["x", "x, COUNT(*) AS n"])
+def test_queries_that_ask_in_another_order_are_not_one(columns: str) -> None:
+    """The first calls the function on every row, the second only where the rest does not settle it."""
+    s = penstock.connect()
+    s.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+
+    def fails(x: int) -> bool:
+        raise ValueError("no")
+
+    s.create_function("fails", fails, "BOOLEAN")
+    tail = " GROUP BY x" if "COUNT" in columns else ""
+    bare = s.query(f"SELECT {columns} FROM a [RANGE 10] WHERE fails(x) OR x < 4{tail}")
+    guarded = s.query(f"SELECT {columns} FROM a [RANGE 10] WHERE x < 4 OR fails(x){tail}")
+    same = s.query(f"SELECT {columns} FROM a [RANGE 10] WHERE x < 4 OR fails(x){tail}")
+    with pytest.raises(penstock.DataError, match="fails failed on"):
+        s.push("a", [{"ts": 1, "x": 1}, {"ts": 2, "x": 2}])
+    with pytest.raises(penstock.StateError, match="stopped at an error"):
+        bare.changes()
+    assert guarded.changes().num_rows == same.changes().num_rows == 1

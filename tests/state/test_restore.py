@@ -27,8 +27,8 @@ DECLARED = (
 JOIN = "SELECT l.x, l.s FROM a [RANGE 10] AS l, b [RANGE 10] AS r WHERE l.x = r.x AND l.y = r.y"
 
 
-def session(*queries: str, declared: Sequence[str] = DECLARED) -> Session:
-    made = penstock.connect()
+def session(*queries: str, declared: Sequence[str] = DECLARED, **options: Any) -> Session:
+    made = penstock.connect(**options)
     for statement in declared:
         made.execute(statement)
     for number, sql in enumerate(queries):
@@ -256,3 +256,85 @@ def test_a_function_cannot_take_a_snapshot_of_its_session() -> None:
     s.query("SELECT spies(x) AS x FROM a [RANGE 10]", name="spy")
     s.push("a", [row(1), row(9)])
     assert seen
+
+
+# ------------------------------------------------------------------ what joins share
+
+MEETING = (
+    "SELECT l.y, r.s FROM a [RANGE 10] AS l, b [RANGE 20] AS r WHERE l.x = r.x AND l.y > 0",
+    "SELECT l.s, r.y FROM b [RANGE 5] AS l, a [RANGE 10] AS r WHERE l.s = r.s AND l.x = r.x",
+    "SELECT l.y, r.y AS z FROM a [RANGE 10] AS l, a [RANGE 3] AS r WHERE l.x = r.y",
+    "SELECT DISTINCT l.s FROM a [RANGE 10] AS l, b [RANGE 10] AS r, b [RANGE 9] AS t WHERE l.x = r.x AND r.y = t.y",
+)
+
+
+def feed(of: Session, first: int, rows: int) -> None:
+    for name in "ab":
+        of.push(name, [row(ts, ts % 3, ts % 2, "pqr"[ts % 3]) for ts in range(first, first + rows)])
+    of.advance(first + rows - 1)
+
+
+def said(of: Session) -> dict[str, list[str]]:
+    return {name: sorted(map(repr, q.changes().to_pylist())) for name, q in of.queries.items()}
+
+
+@pytest.mark.parametrize("first", range(len(MEETING)))
+def test_joins_that_share_go_on_with_other_bits(first: int) -> None:
+    """Their bits were given out while another join was there, which is gone."""
+    s = session("SELECT l.s FROM a [RANGE 2] AS l, b [RANGE 2] AS r WHERE l.x = r.x", join="eddy")
+    for number in range(len(MEETING)):
+        s.query(MEETING[(first + number) % len(MEETING)], name=f"m{number}")
+    feed(s, 1, 12)
+    s.drop("q0")
+    before, now = said(s), session()
+    now.engine = restore(now.catalog, registered(s)[::-1], dump(s.engine))
+    for name, standing in now.engine.queries.items():
+        now._queries[name] = Query(now, standing, s.queries[name]._bound)
+    shared, again = s.engine.sharing, now.engine.sharing
+    assert shared is not None and again is not None
+    assert again.confluence.sizes == shared.confluence.sizes
+    assert set(again.confluence.parties) != set(shared.confluence.parties)
+    for session_ in (s, now):
+        feed(session_, 13, 12)
+    after = said(now)
+    assert after == said(s)
+    assert all(before.values()) and all(after.values())
+
+
+@pytest.mark.parametrize("gone", [(0,), (1, 2), (2, 3), (0, 1, 3)])
+def test_what_only_dropped_joins_had_is_not_asked_for(gone: Sequence[int]) -> None:
+    """Also a stream, or a second role of one, that no join that is left has."""
+    more = "SELECT l.y FROM a [RANGE 10] AS l, c [RANGE 10] AS r WHERE l.x = r.x"
+    declared = (*DECLARED, "CREATE STREAM c (ts BIGINT, x INT) WATERMARK ts DELAY OF 0")
+    s = session(*MEETING, more, declared=declared, join="eddy")
+    s.push("c", [{"ts": 1, "x": 1}])
+    s.advance(1, stream="c")
+    feed(s, 1, 12)
+    for number in (*gone, 4):
+        s.drop(f"q{number}")
+    now = session(declared=declared)
+    now.engine = restore(now.catalog, registered(s), dump(s.engine))
+    for name, standing in now.engine.queries.items():
+        now._queries[name] = Query(now, standing, s.queries[name]._bound)
+    for session_ in (s, now):
+        feed(session_, 13, 12)
+    after = said(now)
+    assert after == said(s)
+    assert len(after) == 4 - len(gone) and all(after.values())
+
+
+def test_a_query_that_stopped_does_not_fail_again() -> None:
+    def fails(x: int) -> bool:
+        raise ValueError("no")
+
+    s = session("SELECT x FROM b [RANGE 10] WHERE x > 0")
+    s.create_function("fails", fails, returns="BOOLEAN")
+    s.query("SELECT x FROM b [RANGE 10] WHERE fails(x)", name="bad")
+    with pytest.raises(penstock.DataError):
+        s.push("b", [row(1), row(9)])
+    now = gone_on(s)
+    for session_ in (s, now):
+        session_.push("b", [row(10), row(11)])
+        with pytest.raises(StateError, match=r"stopped at an error: .*ts 1\)"):
+            session_.queries["bad"].changes()
+    assert now.queries["q0"].changes().to_pylist() == s.queries["q0"].changes().to_pylist() != []

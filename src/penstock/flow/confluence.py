@@ -629,17 +629,22 @@ class Confluence:
             "streams": [],
         }
         for edge, stem in enumerate(self.stems.values()):
+            roles = [role for role in stem.roles if self.roles[role].windows]
+            if not roles:
+                continue  # those who read it are gone
+            at, width = len(told["streams"]), 1 + 2 * len(stem.attributes)
+            kept = [*range(width), *(width + stem.roles.index(role) for role in roles)]
             tail, used = int(self._rows.edges[edge, chains.TAIL]), int(self._rows.edges[edge, chains.USED])
-            arena.keep(f"{edge}.rows", self._rows.table(edge)[tail:used].copy())
+            arena.keep(f"{at}.rows", self._rows.table(edge)[tail:used][:, kept])
             columns = self._rows.frames[edge].at(np.arange(tail, used))
-            arena.keep_columns(f"{edge}.columns", [c.copy() for c in columns])
+            arena.keep_columns(f"{at}.columns", [c.copy() for c in columns])
             told["streams"].append(
                 {
                     "stream": stem.stream,
                     "columns": stem.stored,
                     "attributes": [list(key) for key in stem.attributes],
                     "texts": [sum(k.type is Type.STRING for k in a.keys) for a in stem.attributes.values()],
-                    "roles": stem.roles,
+                    "roles": roles,
                 }
             )
         arena.keep("known", self.lineages.known[: len(self.lineages)].view(np.int64).copy())

@@ -248,8 +248,8 @@ class Eddy:
 
     def sort(self, batch: Batch, *, keep: bool) -> tuple[Sorted, list[Member]]:
         """Find out who wants which rows, and which queries failed in doing so."""
-        if len(self.members) == 1:
-            return self._only(batch, keep)
+        if len(self.members) == 1 and not any(o.filter.costly for o in self.operators.values()):
+            return self._only(batch, keep), []
         if not self._open and all(o.filter.plain for o in self.operators.values()):
             return self._through(batch, keep), []
         try:
@@ -264,38 +264,24 @@ class Eddy:
         self.counts, self.rows, self.visits = before
         return made
 
-    def _only(self, batch: Batch, keep: bool) -> tuple[Sorted, list[Member]]:
+    def _only(self, batch: Batch, keep: bool) -> Sorted:
         """There is one query: it needs no index of its predicates."""
         (member,) = self.members.values()
         word, mark = bit_of(member.bit)
         n, counts = len(batch), np.zeros(64 * self.words, np.int64)
-        rows, failed = np.empty(0, np.int32), []
-        if self.start[word] & mark:
-            try:
-                rows = self._wanted(member, batch)
-            except RowError as error:
-                failed.append(self._failed(member, error, batch))
+        if not self.start[word] & mark:
+            rows = np.empty(0, np.int32)
+        elif member.predicate is None:
+            rows = np.arange(n, dtype=np.int32)
+        else:
+            rows = np.flatnonzero(self._alone(member)(batch.columns, n)).astype(np.int32)
         counts[member.bit] = len(rows)
         lineage = None
         if keep:
             lineage = np.zeros((n, self.words), np.uint64)
             lineage[rows, word] = mark
         self._count(n, 0, counts)
-        return Sorted(batch, rows, counts, lineage), failed
-
-    def _wanted(self, member: Member, batch: Batch) -> Array:
-        """The rows of one query, found by itself."""
-        if member.predicate is None:
-            return np.arange(len(batch), dtype=np.int32)
-        return np.flatnonzero(self._alone(member)(batch.columns, len(batch))).astype(np.int32)
-
-    def _failed(self, member: Member, error: RowError, batch: Batch) -> Member:
-        """A query whose predicate cannot be computed gets no more rows."""
-        error.note_time(batch.ts)
-        member.failed = error
-        word, mark = bit_of(member.bit)
-        self.start[word] &= ~mark
-        return member
+        return Sorted(batch, rows, counts, lineage)
 
     def _through(self, batch: Batch, keep: bool) -> Sorted:
         """All filters are on columns and nothing can fail: rows pass them all in one go."""
@@ -373,6 +359,8 @@ class Eddy:
         for operator in route:
             if not len(rows):
                 break
+            if not (operator.filter.mask & start).any():
+                continue  # nobody asks there who is in; a function would be called for all the same
             began = time.perf_counter_ns()
             visited, left, *sample = operator.filter.visit(columns, rows, fresh, start, lineage, codes)
             operator.ledger.note(visited, len(rows) - left, sample, time.perf_counter_ns() - began)
@@ -400,8 +388,8 @@ class Eddy:
     # ------------------------------------------------------------------ functions that fail
 
     def _apart(self, batch: Batch) -> tuple[Sorted, list[Member]]:
-        """A Python function failed on some row. Who calls one computes its predicate by itself: whether a function sees a
-        row must not hang on what others ask."""
+        """A Python function failed on some row. Who calls one is sorted by itself: whether a function sees a row must not
+        hang on what others ask."""
         start, apart = self.start.copy(), []
         for member in self.members.values():
             word, mark = bit_of(member.bit)
@@ -417,15 +405,31 @@ class Eddy:
         for member in apart:
             word, mark = bit_of(member.bit)
             try:
-                found = self._wanted(member, batch)
+                found = self._by_itself(member, batch)
             except RowError as error:
-                failed.append(self._failed(member, error, batch))
+                error.note_time(batch.ts)
+                member.failed = error
+                self.start[word] &= ~mark
+                failed.append(member)
                 continue
             made.lineage[found, word] |= mark
             made.counts[member.bit] += len(found)
             self.counts[member.bit] += len(found)
         made.rows = np.flatnonzero(made.lineage.any(axis=1)).astype(np.int32)
         return made, failed
+
+    def _by_itself(self, member: Member, batch: Batch) -> Array:
+        """A query's rows as if nobody else were there: sorted, and only if that fails by its predicate as it is written."""
+        word, mark = bit_of(member.bit)
+        only = np.zeros(self.words, np.uint64)
+        only[word] = mark
+        before = (self.counts.copy(), self.rows, self.visits)
+        try:
+            return self._sorted(batch, only, keep=True).split(only).of(member.bit)
+        except RowError:
+            return np.flatnonzero(self._alone(member)(batch.columns, len(batch)))
+        finally:
+            self.counts, self.rows, self.visits = before
 
     def _alone(self, member: Member) -> Predicate:
         if member.test is None:

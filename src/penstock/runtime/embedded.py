@@ -27,6 +27,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -219,7 +220,9 @@ class Engine:
         key: TailKey | None = None
         if sharing is not None:
             text = describe(root.node)
-            key = (text, *functions_in(text, self.catalog.functions), since)
+            functions = functions_in(text, self.catalog.functions)
+            # In which order predicates are written decides which rows a function sees: it may fail on others.
+            key = (text, *functions, since, outline(root.node) if functions else "")
         found = None if key is None else self._known.get(key)
         if found is not None:
             return found, found.standings[0].evaluator
@@ -504,8 +507,11 @@ class Engine:
         assert self.sharing is not None and self.time_type is not None
         error = member.failed
         assert isinstance(error, RowError)
-        using = [q for q in self.queries.values() if self.sharing.uses(q.pipeline, member)]
-        self._stop(using, told(error, self.time_type), errors)
+        using = [
+            q for q in self.queries.values() if q.failed is None and self.sharing.uses(q.pipeline, member)
+        ]
+        if using:  # else all have stopped before, at another error
+            self._stop(using, told(error, self.time_type), errors)
 
     def _step_tail(
         self,

@@ -139,7 +139,10 @@ class Sharing:
     def leaf(self, stream: str, predicate: Expression | None) -> Key:
         """The source of a plan that begins with this predicate."""
         text = "" if predicate is None else predicate_text(predicate)
-        text += "".join(f" {number}" for number in functions_in(text, self.functions))
+        functions = functions_in(text, self.functions)
+        if functions:
+            # Equal, but for the order in which it is written, is not enough: that decides which rows a function sees.
+            text += f" {functions} {predicate}"
         return self._current(stream).leaf(text, predicate).key
 
     def join(self, inputs: Sequence[Input], equalities: Sequence[Equality]) -> tuple[Key, list[int]]:

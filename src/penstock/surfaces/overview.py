@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.errors import StateError
 from penstock.plan.explain import title
-from penstock.runtime.build import JOIN
+from penstock.runtime.build import Key
 from penstock.runtime.embedded import Engine
-from penstock.runtime.sharing import Current
+from penstock.runtime.sharing import Current, Joined, Sharing
 
 FEW = 6
 """Names of queries that are listed in a line."""
@@ -18,10 +18,13 @@ FEW = 6
 
 def overview(engine: Engine) -> dict[str, Any]:
     """What is shared, by stream, and the plans that run for queries."""
-    currents = {} if engine.sharing is None else engine.sharing.currents
+    sharing = engine.sharing
     return {
-        "streams": {stream: _stream(current, engine) for stream, current in currents.items()},
-        "stems": _stems(engine),
+        "streams": {}
+        if sharing is None
+        else {stream: _stream(current, engine) for stream, current in sharing.currents.items()},
+        "stems": [] if sharing is None else _stems(sharing, engine),
+        "joins": [] if sharing is None else _joins(sharing, engine),
         "tails": [
             {
                 "plan": title(tail.standings[0].root.node),
@@ -60,54 +63,49 @@ def _stream(current: Current, engine: Engine) -> dict[str, Any]:
     }
 
 
-def _stems(engine: Engine) -> list[dict[str, Any]]:
-    """What joins share: per stream its rows, and per join attribute who joins by it."""
-    if engine.sharing is None:
-        return []
-    confluence, names = engine.sharing.confluence, _joining(engine)
+def _names(current: Current, engine: Engine) -> dict[int, list[str]]:
+    """Queries by the bit of a predicate that they have over the stream, by itself or below a join."""
+    bits = {leaf.key: [leaf.member.bit] for leaf in current.leaves.values()}
+    for key, one in () if engine.sharing is None else engine.sharing.joins.items():
+        both = zip(one.party.inputs, one.party.members, strict=True)
+        bits[key] = [member.bit for read, member in both if read.stream == current.stream]
+    made: dict[int, list[str]] = {}
+    for standing in engine.queries.values():
+        for source in standing.pipeline.sources:
+            for bit in bits.get(source, ()):
+                made.setdefault(bit, []).append(standing.name)
+    return made
+
+
+def _stems(sharing: Sharing, engine: Engine) -> list[dict[str, Any]]:
+    """What is kept of the streams that joins read."""
+    rows = sharing.confluence.sizes
     return [
         {
-            "stream": stem.stream,
-            "rows": confluence.sizes.get(stem.stream, 0),
-            "attributes": [
-                {
-                    "keys": [str(key) for key in attribute.keys],
-                    "queries": sorted(
-                        {n for bits in attribute.uses.values() for b in bits for n in names.get(b, ())}
-                    ),
-                }
-                for attribute in stem.attributes.values()
-            ],
+            "stream": stream,
+            "rows": rows.get(stream, 0),
+            "indexes": [", ".join(map(str, attribute.keys)) for attribute in stem.attributes.values()],
+            "queries": _with(engine, {k for k, one in sharing.joins.items() if stream in _streams(one)}),
         }
-        for stem in confluence.stems.values()
+        for stream, stem in sharing.confluence.stems.items()
     ]
 
 
-def _joining(engine: Engine) -> dict[int, list[str]]:
-    """Queries by the bit of a join they share."""
-    made: dict[int, list[str]] = {}
-    for standing in engine.queries.values():
-        for source in standing.pipeline.sources:
-            if source[0] == JOIN:
-                made.setdefault(int(source[1].rpartition("\n")[2]), []).append(standing.name)
-    return made
+def _joins(sharing: Sharing, engine: Engine) -> list[dict[str, Any]]:
+    """Queries by the streams that they join."""
+    made: dict[tuple[str, ...], set[Key]] = {}
+    for key, one in sharing.joins.items():
+        made.setdefault(tuple(sorted(_streams(one))), set()).add(key)
+    return [{"streams": list(streams), "queries": _with(engine, keys)} for streams, keys in made.items()]
 
 
-def _names(current: Current, engine: Engine) -> dict[int, list[str]]:
-    """Queries by the bit of the predicate they begin with, alone or below a join."""
-    assert engine.sharing is not None
-    by_leaf = {leaf.key: leaf.member.bit for leaf in current.leaves.values()}
-    made: dict[int, list[str]] = {}
-    for standing in engine.queries.values():
-        for source in standing.pipeline.sources:
-            if source in by_leaf:
-                made.setdefault(by_leaf[source], []).append(standing.name)
-            elif source[0] == JOIN:
-                party = engine.sharing.joins[source].party
-                for one, member in zip(party.inputs, party.members, strict=True):
-                    if one.stream == current.stream:
-                        made.setdefault(member.bit, []).append(standing.name)
-    return made
+def _streams(one: Joined) -> set[str]:
+    return {read.stream for read in one.party.inputs}
+
+
+def _with(engine: Engine, sources: set[Key]) -> list[str]:
+    """Queries that begin with one of these."""
+    return sorted(q.name for q in engine.queries.values() if not sources.isdisjoint(q.pipeline.sources))
 
 
 def shown(engine: Engine, form: str) -> str:
@@ -144,9 +142,10 @@ def _lines(made: dict[str, Any]) -> Iterable[str]:
         if flow["waiting"]:
             yield f"  {flow['waiting']:,} rows wait to be handed over"
     for stem in made["stems"]:
-        yield f"SteM {stem['stream']}: {stem['rows']:,} rows"
-        for one in stem["attributes"]:
-            yield f"  by {', '.join(one['keys'])} for {_listed(one['queries'])}"
+        yield (
+            f"SteM of {stem['stream']}: {stem['rows']:,} rows, indexed by {' and by '.join(stem['indexes'])},"
+            f" for {_listed(stem['queries'])}"
+        )
     for tail in made["tails"]:
         yield f"plan {tail['plan']} over {', '.join(tail['reads'])}, {tail['bytes']:,} bytes"
         yield f"    for {_listed(tail['queries'])}"
@@ -170,10 +169,13 @@ def _dot(made: dict[str, Any]) -> str:
         node(f"q{s}", _listed(flow["queries"]), "oval")
         lines.append(f"  e{s} -> q{s};")
     numbers = {stream: s for s, stream in enumerate(made["streams"])}
-    for j, stem in enumerate(made["stems"]):
-        keys = "\n".join(f"by {', '.join(one['keys'])}" for one in stem["attributes"])
-        node(f"j{j}", f"SteM {stem['stream']}, {stem['rows']:,} rows\n{keys}", "cylinder")
-        lines.append(f"  e{numbers[stem['stream']]} -> j{j} [dir=both];")
+    for stem in made["stems"]:
+        s = numbers[stem["stream"]]
+        node(f"m{s}", f"SteM\n{stem['rows']:,} rows\nby {' and by '.join(stem['indexes'])}", "cylinder")
+        lines.append(f"  e{s} -> m{s};")
+    for j, join in enumerate(made["joins"]):
+        node(f"j{j}", _listed(join["queries"]), "oval")
+        lines += [f"  m{numbers[stream]} -> j{j};" for stream in join["streams"]]
     for t, tail in enumerate(made["tails"]):
         node(f"t{t}", tail["plan"])
         node(f"a{t}", _listed(tail["queries"]), "oval")

@@ -54,7 +54,10 @@ def _statements() -> list[str]:
             *(f"{kind}(SELECT x, s FROM {order})" for kind in ("ISTREAM", "DSTREAM", "RSTREAM")),
         ]
     made += _set_operations() + _joins() + _TEXTS
-    made += ["SELECT x FROM a WHERE twice(x) > 2 AND y > 1", "SELECT x FROM a WHERE x > 1 OR s = 'abc' OR y < 3"]
+    made += [
+        "SELECT x FROM a WHERE twice(x) > 2 AND y > 1",
+        "SELECT x FROM a WHERE x > 1 OR s = 'abc' OR y < 3",
+    ]
     return made
 
 
