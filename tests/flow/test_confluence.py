@@ -144,7 +144,7 @@ def test_a_lone_join_walks_by_itself_and_later_ones_meet() -> None:
     assert not confluence(both.shared).parties
     both.query(AB.format(6, 6), "second")
     both.query(AB.format(7, 7), "third")
-    assert len(confluence(both.shared).parties) == 2
+    assert len(confluence(both.shared).parties) == 3, "the first has come to the others"
     both.push("a", row(1))
     both.push("b", row(2))
     both.advance(2)

@@ -52,9 +52,11 @@ class Ledgers:
             for k in order:
                 asking = self.queries[:, k]
                 visited, before = alive[:, asking].any(axis=1), alive.any(axis=1)
+                asked = int(alive[:, asking].sum())
                 alive[:, asking] &= passes[:, [k]]
                 dropped = int((before & ~alive.any(axis=1)).sum())
-                self.ledgers[k].note(int(visited.sum()), dropped, 10 * int(visited.sum()))
+                sample = (int(visited.sum()), asked, asked - int(alive[:, asking].sum()))
+                self.ledgers[k].note(int(visited.sum()), dropped, sample, 10 * int(visited.sum()))
                 total += int(visited.sum())
             for ledger in self.ledgers:
                 ledger.fade(GROUP)
@@ -77,10 +79,10 @@ def test_the_optimum_is_that_of_the_paper() -> None:
 
 @pytest.mark.parametrize("policy", ["thompson", "tickets", "fixed"])
 def test_policies_that_learn_come_near_the_fewest_visits(policy: str) -> None:
-    """Only the first predicate drops rows, since the first query has no other: where it stands is learned, the order of
-    those behind it is left to chance, and costs about a tenth."""
+    """Only the first predicate drops rows, since the first query has no other: tickets learn where it stands, and leave the
+    order of those behind it to chance, which costs about a tenth; the others see how many queries object."""
     flow = Ledgers(policy, GROWING, SHARES)
-    assert flow.learned() < 1.25 * OPTIMUM
+    assert flow.learned() < (1.25 if policy == "tickets" else 1.05) * OPTIMUM
     first = [order[0] for order in flow.routed[400:]]
     assert first.count(0) > 0.9 * len(first)
 
@@ -139,8 +141,8 @@ def test_every_operator_is_first_now_and_then() -> None:
 
 def test_what_costs_more_for_a_dropped_row_comes_later() -> None:
     cheap, dear = Ledger(predicates=1), Ledger(predicates=1)
-    cheap.note(10_000, 5000, 10_000 * 20)
-    dear.note(10_000, 6000, 10_000 * 20_000)
+    cheap.note(10_000, 5000, (10_000, 10_000, 5000), 10_000 * 20)
+    dear.note(10_000, 6000, (10_000, 10_000, 6000), 10_000 * 20_000)
     for policy in ("thompson", "tickets", "fixed"):
         first = Router(policy, 1).orders([dear, cheap], 1000)[:, 0]
         assert (first == 1).mean() > 0.95, policy
@@ -150,9 +152,9 @@ def test_tickets_count_predicates_and_never_run_out() -> None:
     few, many = Ledger(predicates=1), Ledger(predicates=4)
     assert (few.tickets, many.tickets) == (1.0, 1.0)
     for ledger in (few, many):
-        ledger.note(100, 50, 100)
+        ledger.note(100, 50, (0, 0, 0), 100)
     assert many.tickets == 4 * few.tickets
-    few.note(MEMORY, 0, 0)
+    few.note(MEMORY, 0, (0, 0, 0), 0)
     assert few.tickets == pytest.approx(25)
     few.fade(400 * MEMORY)
     assert few.tickets == 1.0

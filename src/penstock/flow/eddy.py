@@ -280,7 +280,9 @@ class Eddy:
         if keep:
             lineage = np.zeros((n, self.words), np.uint64)
             lineage[rows, word] = mark
-        self._count(n, 0, counts)
+        for operator in self.operators.values():
+            operator.ledger.note(n, n - len(rows), (0, 0, 0), 0)
+        self._count(n, n * len(self.operators), counts)
         return Sorted(batch, rows, counts, lineage)
 
     def _through(self, batch: Batch, keep: bool) -> Sorted:

@@ -153,6 +153,8 @@ class GroupedFilter:
         self.table = _resized(self.table[rows], room, self.words, _ALL)
         self.planes = {p: _resized(t[rows], room, self.words, _NONE) for p, t in self.planes.items()}
         self._index = None
+        for text in self._pins.keys() - {mark[0] for mark in self._bounds if isinstance(mark, tuple)}:
+            self.strings.unpin(self._pins.pop(text))
         return new
 
     def widen(self, words: int) -> None:
