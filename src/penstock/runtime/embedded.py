@@ -301,8 +301,13 @@ class Engine:
         self._advance()
 
     def _forget(self, standing: Standing) -> None:
-        pipeline = standing.pipeline
         del self.queries[standing.name.lower()]
+        self._retire(standing)
+        self.sweep_strings()
+
+    def _retire(self, standing: Standing) -> None:
+        """A query's plan runs for it no more."""
+        pipeline = standing.pipeline
         self._readers -= Counter(pipeline.streams)
         if pipeline.shares:
             self._joining -= Counter(meeting_streams(standing.root.node))
@@ -315,7 +320,13 @@ class Engine:
             standing.owed.close()
         if tail is None or not tail.standings:
             self._let_go(pipeline, standing.evaluator)
-        self.sweep_strings()
+
+    def _let_share(self, standing: Standing) -> None:
+        """A query that was to begin later begins now, and shares what it can from its first instant on."""
+        self._retire(standing)
+        tail, standing.evaluator = self._tail(standing.root, standing.since, standing.since, None)
+        standing.pipeline = tail.pipeline
+        self._begin(standing, tail)
 
     def _let_go(self, pipeline: Pipeline, evaluator: Evaluator) -> None:
         """Nobody runs a plan any more."""
@@ -407,6 +418,9 @@ class Engine:
             for until in self._cuts(clock):
                 batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
                 self._step({key: b for key, b in batches.items() if b is not None}, until, errors)
+                for standing in [q for q in self._later if q.since == until + 1]:
+                    if self.sharing is not None and standing.replanning is None:
+                        self._let_share(standing)
         finally:
             self._stepping = False
         for tail in list(self.tails.values()):
@@ -626,6 +640,7 @@ class Engine:
             tail = self.tails.get(id(standing.pipeline), Tail(None, standing.pipeline))
             self._begin(standing, tail)
         self._clock, self._swept_at = clock, swept_at
+        self._later = [q for q in self.queries.values() if not q.begun and q.since > self._now + 1]
 
 
 def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, ...]) -> None:
