@@ -15,23 +15,24 @@ of the queries over exactly these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, concat
+from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
-from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import StateError
+from penstock.flow.bed import Bed, Block
 from penstock.flow.eddy import Eddy, Member, Sorted
+from penstock.flow.stem import FAR, Attribute, Equality, Input, Key, Party, Role, Stem
 from penstock.flow.walks import Hop, Shape, Side, Trees, trees
 from penstock.kernels import chains, meeting
 from penstock.kernels import lineage as kernels
 from penstock.operators.conditions import key_words
 from penstock.operators.contract import ABSENT
-from penstock.operators.evaluate import Computed, Evaluator
+from penstock.operators.evaluate import Evaluator
 from penstock.operators.fifo_join import Kept
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
@@ -40,92 +41,7 @@ from penstock.plan.fingerprint import predicate_text
 from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.lineages import Lineages
-from penstock.state.stems import Stems
 from penstock.state.strings import Strings
-
-FAR = 1 << 61
-"""Longer than every window: UNBOUNDED."""
-Key = tuple[str, ...]
-"""A join attribute: key expressions as text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What a join reads of a stream."""
-
-    stream: str
-    schema: Schema
-    predicate: Expression | None
-    window: int
-    columns: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """Key expressions of two inputs that are equal, each over its own stream."""
-
-    left: int
-    left_keys: tuple[Expression, ...]
-    right: int
-    right_keys: tuple[Expression, ...]
-
-
-@dataclass(slots=True)
-class Role:
-    """A stream as the k-th that a query reads of it."""
-
-    number: int
-    stream: str
-    words: list[int]
-    """Of the eddy's lineage, in the order of the confluence's."""
-    windows: dict[int, int] = field(default_factory=dict)
-    """By query."""
-
-
-@dataclass(slots=True)
-class Attribute:
-    """An index of a SteM: how keys are computed, and who uses it in which role."""
-
-    keys: tuple[Expression, ...]
-    run: list[Computed]
-    evaluator: Evaluator
-    uses: dict[int, set[int]] = field(default_factory=dict)
-    """Queries by role."""
-
-
-@dataclass(slots=True)
-class Stem:
-    """What is kept of a stream."""
-
-    stream: str
-    schema: Schema
-    roles: list[int] = field(default_factory=list)
-    attributes: dict[Key, Attribute] = field(default_factory=dict)
-    columns: dict[int, int] = field(default_factory=dict)
-    """Stored columns, and how many queries read them."""
-
-    @property
-    def stored(self) -> list[int]:
-        return sorted(self.columns)
-
-    @property
-    def types(self) -> list[Type]:
-        held = [k.type for a in self.attributes.values() for k in a.keys if k.type is Type.STRING]
-        return [self.schema[i].type for i in self.stored] + held
-
-
-@dataclass(slots=True)
-class Party:
-    """A join of a query."""
-
-    bit: int
-    shape: Shape
-    roles: tuple[int, ...]
-    """By input."""
-    inputs: tuple[Input, ...]
-    members: list[Member]
-    attributes: list[tuple[str, Key, int]]
-    """Stream, join attribute, role."""
 
 
 class Confluence:
@@ -146,15 +62,12 @@ class Confluence:
         self._role_of: dict[tuple[str, int], int] = {}
         self.stems: dict[str, Stem] = {}
         self.lineages = Lineages(1)
-        self._rows = Stems(Arena(), "stems", [], [])
+        self._bed = Bed(self.stems)
         self.sources: dict[tuple[int, ...], int] = {}
         """Virtual sources by their roles."""
         self.counts: list[Array] = []
         """By virtual source and bit: results so far."""
         self._met: dict[Hop, float] = {}
-        self._laid_out = True
-        self._was: dict[str, tuple[list[int], list[Key], int]] = {}
-        """How rows are laid out: by stream the columns, join attributes and number of roles."""
         self._trees: Trees | None = None
         self._windows: tuple[Array, Array, Array, Array] | None = None
         self._room = 1024
@@ -180,7 +93,7 @@ class Confluence:
             stem = self.stems[one.stream]
             for column in one.columns:
                 if column not in stem.columns:
-                    self._laid_out = False
+                    self._bed.stale = True
                 stem.columns[column] = stem.columns.get(column, 0) + 1
         hops: list[Hop] = []
         attributes: list[tuple[str, Key, int]] = []
@@ -237,7 +150,7 @@ class Confluence:
             eddy = self._eddy(one.stream)
             self.roles.append(Role(found, one.stream, [eddy.take_word() for _ in range(self.words)]))
             self.stems.setdefault(one.stream, Stem(one.stream, one.schema)).roles.append(found)
-            self._laid_out = False
+            self._bed.stale = True
         return found
 
     def _bit(self) -> int:
@@ -274,112 +187,32 @@ class Confluence:
             evaluator = Evaluator(self._strings, self._functions)
             attribute = Attribute(keys, [evaluator.compile(k) for k in keys], evaluator)
             stem.attributes[key] = attribute
-            self._laid_out = False
+            self._bed.stale = True
         attribute.uses.setdefault(role, set()).add(bit)
         attributes.append((stream, key, role))
         return Side(role, list(stem.attributes).index(key))
 
     def adopt(self, party: Party, kept: Sequence[Kept], now: int) -> None:
         """Go on with the rows that a join by itself has kept: only its query wants them."""
-        self._ready()
-        bitmap = self._mask([party.bit]).reshape(1, -1)
-        number = int(self.lineages.numbers(bitmap)[0])
+        self._bed.lay_out()
+        number = int(self.lineages.numbers(self._mask([party.bit]).reshape(1, -1))[0])
         for role, one, rows in zip(party.roles, party.inputs, kept, strict=True):
-            stem, n = self.stems[one.stream], len(rows.exp)
+            n = len(rows.exp)
             if not n:
                 continue
-            ends = one.window < FAR
-            ts = rows.exp - one.window if ends else np.full(n, now)  # when it came matters to no window
-            by_text = {tuple(predicate_text(k) for k in keys): key for keys, key in rows.keys.items()}
-            held = {predicate_text(k): column for k, column in rows.texts.items()}
-            blank = np.zeros(n, np.int64)
-            texts = [
-                held.get(predicate_text(k), Column(blank.astype(np.int32)))
-                for a in stem.attributes.values()
-                for k in a.keys
-                if k.type is Type.STRING
-            ]
-            columns = [
-                rows.columns.get(i, Column(blank.astype(stem.schema[i].type.dtype))) for i in stem.stored
-            ]
-            notes = np.zeros((n, len(stem.roles)), np.int64)
-            notes[:, stem.roles.index(role)] = number
-            keys = [by_text.get(key, blank) for key in stem.attributes]
-            self._merge(stem, ts, keys, [*columns, *texts], notes)
+            # When a row came matters to no window that never ends.
+            ts = rows.exp - one.window if one.window < FAR else np.full(n, now)
+            held = {predicate_text(key): column for key, column in rows.texts.items()}
+            keys = {tuple(predicate_text(k) for k in key): words_ for key, words_ in rows.keys.items()}
+            texts = {key: [held[text] for text in key if text in held] for key in keys}
+            block = Block(ts, keys, rows.columns, texts, {role: np.full(n, number)})
+            self._bed.put(self.stems[one.stream], block)
 
-    def _merge(
-        self, stem: Stem, ts: Array, keys: Sequence[Array], columns: Sequence[Column], notes: Array
-    ) -> None:
-        """Put rows among those of a SteM, in the order of their times."""
-        edge = list(self.stems).index(stem.stream)
-        rows = self._rows
-        tail, used = int(rows.edges[edge, chains.TAIL]), int(rows.edges[edge, chains.USED])
-        old = rows.table(edge)[tail:used].copy()
-        there = [Column(c.values, c.valid) for c in rows.frames[edge].at(np.arange(tail, used))]
-        times = np.concatenate([old[:, 0], ts])
-        order = np.argsort(times, kind="stable")
-        wide = 1 + 2 * len(stem.attributes)
-        all_keys = [np.concatenate([old[:, 1 + 2 * k], key])[order] for k, key in enumerate(keys)]
-        every = [concat([a, b]).take(order) for a, b in zip(there, columns, strict=True)]
-        rows.clear(edge)
-        rows.reserve([len(times) if i == edge else 0 for i in range(len(self.stems))])
-        batch = Batch(times[order], times[order], ())
-        first = rows.admit(edge, batch, every, all_keys)
-        rows.table(edge)[first : first + len(times), wide:] = np.concatenate([old[:, wide:], notes])[order]
-        rows.link(edge, first, first + len(times))
-
-    # ------------------------------------------------------------------ layout
-
-    def _lay_out(self) -> None:
-        """SteMs with all streams, columns and join attributes there are; rows that were there stay."""
-        before, old = self._rows, self._was
-        stems = list(self.stems.values())
-        made = Stems(
-            Arena(),
-            "stems",
-            [s.types for s in stems],
-            [len(s.attributes) for s in stems],
-            [len(s.roles) for s in stems],
-        )
-        self._rows = made
-        self._was = {s.stream: (s.stored, list(s.attributes), len(s.roles)) for s in stems}
-        for at, (stream, (stored, keys, roles)) in enumerate(old.items()):
-            self._carry(before, at, stream, stored, keys, roles)
-        self._laid_out = True
-
-    def _carry(
-        self, before: Stems, at: int, stream: str, stored: list[int], keys: list[Key], roles: int
-    ) -> None:
-        """The live rows of a SteM into the new one."""
-        made, stem = self._rows, self.stems[stream]
-        edge = list(self.stems).index(stream)
-        tail, used = int(before.edges[at, chains.TAIL]), int(before.edges[at, chains.USED])
-        n = used - tail
-        if not n:
-            return
-        made.reserve([n if i == edge else 0 for i in range(len(self.stems))])
-        was = before.table(at)[tail:used]
-        now = made.table(edge)[:n]
-        now[:] = 0
-        now[:, 0] = was[:, 0]
-        for k in range(len(keys)):  # those there were come first
-            now[:, 1 + 2 * k] = was[:, 1 + 2 * k]
-        now[:, 1 + 2 * len(stem.attributes) :][:, :roles] = was[:, 1 + 2 * len(keys) :]
-        held = dict(zip(stored, before.frames[at].at(np.arange(tail, used)), strict=False))
-        texts = before.frames[at].at(np.arange(tail, used))[len(stored) :]
-        blank = np.zeros(n, np.int64)
-        columns = [
-            held[i] if i in held else Column(blank.astype(stem.schema[i].type.dtype)) for i in stem.stored
-        ]
-        missing = len(stem.types) - len(columns) - len(texts)
-        columns += [*texts, *(Column(blank.astype(np.int32)) for _ in range(missing))]
-        made.frames[edge].put(slice(0, n), columns)
-        made.edges[edge, chains.USED] = n
-        made.link(edge, 0, n)
+    # ------------------------------------------------------------------ plans
 
     def _ready(self) -> Trees:
-        if not self._laid_out:
-            self._lay_out()
+        if self._bed.stale:
+            self._bed.lay_out()
             self._trees = None
         if self._trees is None:
             self._trees = self._grow_trees()
@@ -393,7 +226,7 @@ class Confluence:
             mask = shapes.setdefault(party.shape, np.zeros(self.words, np.uint64))
             word, bit = bit_of(party.bit)
             mask[word] |= bit
-        first = self._rows.first_index
+        first = self._bed.rows.first_index
         sides = {side for shape in shapes for hop in shape.hops for side in hop}
         indexes = {side: int(first[homes[side.role]]) + side.index for side in sides}
         members = np.array(list(shapes.values()), np.uint64).reshape(-1, self.words)
@@ -445,11 +278,10 @@ class Confluence:
         ]
         made: dict[int, Sorted] = {}
         if arriving:
-            rows = self._rows
             wanted = [0] * len(self.stems)
             for edge, _, some in arriving:
                 wanted[edge] = len(some.batch)
-            rows.reserve(wanted)
+            self._bed.rows.reserve(wanted)
             events = self._admitted(arriving)
             made = self._tuples(plan, self._walked(plan, events, firsts, lengths, masks, sight))
         self._expire(now, sight)
@@ -504,8 +336,8 @@ class Confluence:
         for edge, stem, some in arriving:
             batch = some.batch
             columns = [batch.columns[i] for i in stem.stored] + some.texts
-            first = self._rows.admit(edge, Batch(batch.ts, batch.ts, batch.columns), columns, some.keys)
-            notes = self._rows.table(edge)[first : first + len(batch), 1 + 2 * len(stem.attributes) :]
+            first = self._bed.rows.admit(edge, Batch(batch.ts, batch.ts, batch.columns), columns, some.keys)
+            notes = self._bed.notes(stem.stream, first, first + len(batch))
             entered = np.zeros(len(batch), np.bool_)
             for at, (role, line) in enumerate(zip(stem.roles, some.lines, strict=True)):
                 rows = np.flatnonzero(some.alive[at])
@@ -526,12 +358,12 @@ class Confluence:
     def _walked(
         self, plan: Trees, events: Events, firsts: Array, lengths: Array, masks: Array, sight: Array
     ) -> Met:
-        rows, stems = self._rows, list(self.stems)
+        rows = self._bed.rows
         roles = len(self.roles)
-        home = np.array([stems.index(role.stream) for role in self.roles], np.int64)
+        home = np.array([self._bed.edge(role.stream) for role in self.roles], np.int64)
         fields = np.array(
             [
-                1 + 2 * len(stem.attributes) + stem.roles.index(role.number)
+                stem.notes + stem.roles.index(role.number)
                 for role in self.roles
                 for stem in [self.stems[role.stream]]
             ],
@@ -574,8 +406,7 @@ class Confluence:
 
     def _tuples(self, plan: Trees, met: Met) -> dict[int, Sorted]:
         made = {}
-        source = plan.source[met.node]
-        stems = list(self.stems)
+        source, rows = plan.source[met.node], self._bed.rows
         for roles, number in self.sources.items():
             picked = np.flatnonzero(source == number)
             if not len(picked):
@@ -583,12 +414,13 @@ class Confluence:
             some = met if len(picked) == len(source) else met.at(picked)
             columns: list[Column] = []
             for role in roles:
-                stem, edge = self.stems[self.roles[role].stream], stems.index(self.roles[role].stream)
+                stem = self.stems[self.roles[role].stream]
+                edge = self._bed.edge(stem.stream)
                 slots = some.slots[role]
                 own: list[Column] = [ABSENT] * len(stem.schema)
-                for i, column in zip(stem.stored, self._rows.frames[edge].at(slots), strict=False):
+                for i, column in zip(stem.stored, rows.frames[edge].at(slots), strict=False):
                     own[i] = column
-                columns += [Column(self._rows.table(edge)[slots, 0]), *own]
+                columns += [Column(rows.table(edge)[slots, 0]), *own]
             counts = np.zeros(64 * self.words, np.int64)
             every = np.arange(len(some.ts), dtype=np.int32)
             kernels.tally(some.lineage, every, np.empty((8, self.words), np.uint64), counts)
@@ -598,79 +430,32 @@ class Confluence:
 
     def _expire(self, now: int, sight: Array) -> None:
         """Rows that no window reaches are gone; numbers of lineages that no row has, too."""
-        rows = self._rows
-        for edge in range(len(self.stems)):
-            tail, used = int(rows.edges[edge, chains.TAIL]), int(rows.edges[edge, chains.USED])
-            ts = rows.table(edge)[tail:used, 0]
-            if tail < used and ts[0] <= now - sight[edge]:
-                rows.edges[edge, chains.TAIL] += np.searchsorted(ts, now - sight[edge], side="right")
+        for stream, far in zip(self.stems, sight.tolist(), strict=True):
+            self._bed.expire(stream, now - far)
         if len(self.lineages) > self._many:
-            self._compact()
-
-    def _compact(self) -> None:
-        notes = []
-        for edge, stem in enumerate(self.stems.values()):
-            used = int(self._rows.edges[edge, chains.USED])
-            notes.append(self._rows.table(edge)[:used, 1 + 2 * len(stem.attributes) :])
-        new = self.lineages.compact(np.unique(np.concatenate([note.reshape(-1) for note in notes])))
-        for note in notes:
-            note[:] = new[note]
-        self._many = max(1 << 12, 2 * len(self.lineages))
+            used = self._bed.rows.edges[:, chains.USED].tolist()
+            notes = [self._bed.notes(stream, 0, n) for stream, n in zip(self.stems, used, strict=True)]
+            new = self.lineages.compact(np.unique(np.concatenate([note.reshape(-1) for note in notes])))
+            for note in notes:
+                note[:] = new[note]
+            self._many = max(1 << 12, 2 * len(self.lineages))
 
     # ------------------------------------------------------------------ leaving and coming back
 
     def save(self, arena: Arena) -> dict[str, Any]:
         """Lay the rows into an arena; how they lie there."""
-        if not self._laid_out:
-            self._lay_out()
-        told: dict[str, Any] = {
+        arena.keep("known", self.lineages.known[: len(self.lineages)].view(np.int64).copy())
+        return {
             "words": self.words,
             "roles": [list(key) for key in self._role_of],
-            "streams": [],
+            "streams": self._bed.save(arena, lambda role: bool(self.roles[role].windows)),
         }
-        for edge, stem in enumerate(self.stems.values()):
-            roles = [role for role in stem.roles if self.roles[role].windows]
-            if not roles:
-                continue  # those who read it are gone
-            at, width = len(told["streams"]), 1 + 2 * len(stem.attributes)
-            kept = [*range(width), *(width + stem.roles.index(role) for role in roles)]
-            tail, used = int(self._rows.edges[edge, chains.TAIL]), int(self._rows.edges[edge, chains.USED])
-            arena.keep(f"{at}.rows", self._rows.table(edge)[tail:used][:, kept])
-            columns = self._rows.frames[edge].at(np.arange(tail, used))
-            arena.keep_columns(f"{at}.columns", [c.copy() for c in columns])
-            told["streams"].append(
-                {
-                    "stream": stem.stream,
-                    "columns": stem.stored,
-                    "attributes": [list(key) for key in stem.attributes],
-                    "texts": [sum(k.type is Type.STRING for k in a.keys) for a in stem.attributes.values()],
-                    "roles": roles,
-                }
-            )
-        arena.keep("known", self.lineages.known[: len(self.lineages)].view(np.int64).copy())
-        return told
 
     def take_up(self, arena: Arena, told: dict[str, Any], bits: Mapping[int, int]) -> None:
         """Hold what was saved by another; `bits`: what a query's bit was, and is now. The queries are there already."""
-        if not self._laid_out:
-            self._lay_out()
-        numbers = self._known_again(arena, told["words"], bits)
-        for edge, was in enumerate(told["streams"]):
-            stem = self.stems.get(was["stream"])
-            if stem is None:
-                raise StateError(f"no join reads {was['stream']}, whose rows were kept")
-            width = 1 + 2 * len(was["attributes"]) + len(was["roles"])
-            rows = arena.taken(f"{edge}.rows", np.int64, (0, width))
-            texts = [Type.STRING] * sum(was["texts"])
-            types = [stem.schema[i].type for i in was["columns"]] + texts
-            columns = arena.columns(f"{edge}.columns", types) if types else ()
-            if columns is None or any(len(c) != len(rows) for c in columns):
-                raise StateError(f"rows of {was['stream']} are not whole")
-            notes = rows[:, width - len(was["roles"]) :]
-            if notes.size and not (int(notes.min()) >= 0 and int(notes.max()) < len(numbers)):
-                raise StateError(f"rows of {was['stream']} have a lineage that is not there")
-            roles = [self._role_of[tuple(told["roles"][role])] for role in was["roles"]]
-            self._put_back(stem, was, rows, columns, numbers[notes], roles)
+        known = self._known_again(arena, told["words"], bits)
+        roles = [self._role_of.get((stream, k), -1) for stream, k in told["roles"]]
+        self._bed.take_up(arena, told["streams"], known, roles)
 
     def _known_again(self, arena: Arena, words_: int, bits: Mapping[int, int]) -> Array:
         """Bitmaps with their bits where they are now; the number now of every number then."""
@@ -688,53 +473,19 @@ class Confluence:
             numbers[some] = self.lineages.numbers(np.ascontiguousarray(bitmaps[some]))
         return numbers
 
-    def _put_back(
-        self,
-        stem: Stem,
-        was: dict[str, Any],
-        rows: Array,
-        columns: Sequence[Column],
-        notes: Array,
-        roles: Sequence[int],
-    ) -> None:
-        edge, n = list(self.stems).index(stem.stream), len(rows)
-        self._rows.reserve([n if i == edge else 0 for i in range(len(self.stems))])
-        keys = [np.zeros(n, np.int64)] * len(stem.attributes)
-        texts: list[Column] = []
-        known = {tuple(key): k for k, key in enumerate(was["attributes"])}
-        ends = np.cumsum([len(was["columns"]), *was["texts"]])
-        for at, (key, attribute) in enumerate(stem.attributes.items()):
-            k = known.get(key)
-            blank = [Column(np.zeros(n, np.int32)) for one in attribute.keys if one.type is Type.STRING]
-            if k is not None:
-                keys[at] = rows[:, 1 + 2 * k]
-            texts += blank if k is None else columns[ends[k] : ends[k + 1]]
-        stored = dict(zip(was["columns"], columns, strict=False))
-        payload = [
-            stored[i] if i in stored else Column(np.zeros(n, stem.schema[i].type.dtype)) for i in stem.stored
-        ]
-        ts = rows[:, 0]
-        first = self._rows.admit(edge, Batch(ts, ts, ()), [*payload, *texts], keys)
-        table = self._rows.table(edge)[first : first + n, 1 + 2 * len(stem.attributes) :]
-        table[:] = 0
-        for note, role in zip(notes.T, roles, strict=True):
-            table[:, stem.roles.index(role)] = note
-        self._rows.link(edge, first, first + n)
-
     # ------------------------------------------------------------------ memory
 
     @property
     def sizes(self) -> dict[str, int]:
         """Rows held, by stream."""
-        return dict(zip(self.stems, self._rows.sizes, strict=False))
+        return dict(zip(self.stems, self._bed.rows.sizes, strict=False))
 
     @property
     def size_bytes(self) -> int:
-        held = sum(a.nbytes for a in self._rows.arena.arrays.values())
-        return held + self.lineages.size_bytes
+        return self._bed.rows.arena.size_bytes + self.lineages.size_bytes
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
-        self._rows.arena.mark_strings(mark)
+        self._bed.rows.arena.mark_strings(mark)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.flow.confluence import FAR, Equality, Input
+from penstock.flow.stem import FAR, Equality, Input
 from penstock.operators.conditions import offsets, take_apart
 from penstock.operators.expressions.parts import raises
 from penstock.operators.fifo_join import is_connected

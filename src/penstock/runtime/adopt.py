@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.flow.confluence import Equality, Input
+from penstock.flow.stem import Equality, Input
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.fifo_join import FifoJoin
 from penstock.operators.met import Met

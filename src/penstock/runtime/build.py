@@ -15,9 +15,9 @@ from penstock.data.batch import Batch
 from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.flow.confluence import FAR, Input
-from penstock.flow.confluence import Equality as KeysEqual
 from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
+from penstock.flow.stem import FAR, Input
+from penstock.flow.stem import Equality as KeysEqual
 from penstock.kernels import bags, sets
 from penstock.operators.abilities import Holding, Holds
 from penstock.operators.aggregate import Grouping

@@ -17,8 +17,9 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.flow.confluence import Confluence, Equality, Input, Party
+from penstock.flow.confluence import Confluence
 from penstock.flow.eddy import Eddy, Member, Sorted
+from penstock.flow.stem import Equality, Input, Party
 from penstock.operators.contract import ABSENT, empty
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function

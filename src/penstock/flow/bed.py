@@ -1,0 +1,203 @@
+"""The rows of the shared SteMs, as they lie: one ring a stream, with all columns, keys and numbers of lineages that joins ask for.
+
+Invariant  the rows of a stream lie in the order of their times, and the live ones are in every index.
+Cost       O(rows) to append or expire. A new column, join attribute, role or stream lays all live rows out anew; what a row
+           does not have of it (it came before whoever asks) is blank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, concat
+from penstock.data.types import Type
+from penstock.errors import StateError
+from penstock.flow.stem import Key, Stem
+from penstock.kernels import chains
+from penstock.state.arena import Arena
+from penstock.state.stems import Stems
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of a stream on their way from one bed to another."""
+
+    ts: Array
+    keys: Mapping[Key, Array]
+    columns: Mapping[int, Column]
+    texts: Mapping[Key, Sequence[Column]]
+    """By join attribute: keys that are strings."""
+    notes: Mapping[int, Array]
+    """By role: the numbers of lineages."""
+
+
+class Bed:
+    """`stems` says what is to be held; it may change between steps (`stale`)."""
+
+    def __init__(self, stems: Mapping[str, Stem]) -> None:
+        self._stems = stems
+        self.rows = Stems(Arena(), "stems", [], [])
+        self.stale = False
+        self._held: dict[str, _Layout] = {}
+
+    def lay_out(self) -> None:
+        """Hold what is asked for now."""
+        if not self.stale:
+            return
+        blocks = {stream: self._block(stream) for stream in self._held}
+        stems = list(self._stems.values())
+        self.rows = Stems(
+            Arena(),
+            "stems",
+            [stem.types for stem in stems],
+            [len(stem.attributes) for stem in stems],
+            [len(stem.roles) for stem in stems],
+        )
+        self._held = {
+            stem.stream: _Layout(
+                edge, stem.stored, {k: a.texts for k, a in stem.attributes.items()}, list(stem.roles)
+            )
+            for edge, stem in enumerate(stems)
+        }
+        self.stale = False
+        for stream, block in blocks.items():
+            if len(block.ts):
+                self.put(self._stems[stream], block)
+
+    def edge(self, stream: str) -> int:
+        return self._held[stream].edge
+
+    def notes(self, stream: str, first: int, last: int) -> Array:
+        """The numbers of lineages of rows, by role: a view."""
+        return self.rows.table(self.edge(stream))[first:last, self._stems[stream].notes :]
+
+    def expire(self, stream: str, until: int) -> None:
+        """Rows that came until then are gone."""
+        edge = self.rows.edges[self.edge(stream)]
+        tail, used = int(edge[chains.TAIL]), int(edge[chains.USED])
+        ts = self.rows.table(self.edge(stream))[tail:used, 0]
+        if tail < used and ts[0] <= until:
+            edge[chains.TAIL] += np.searchsorted(ts, until, side="right")
+
+    # ------------------------------------------------------------------ moving
+
+    def _block(self, stream: str) -> Block:
+        """All live rows of a stream."""
+        was = self._held[stream]
+        edge = self.rows.edges[was.edge]
+        rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
+        table = self.rows.table(was.edge)[rows]
+        columns = [Column(c.values, c.valid) for c in self.rows.frames[was.edge].at(rows)]
+        return was.block(table, columns)
+
+    def put(self, stem: Stem, block: Block) -> None:
+        """Put rows among those of their stream, in the order of their times."""
+        edge = self.edge(stem.stream)
+        tail, used = (int(self.rows.edges[edge, f]) for f in (chains.TAIL, chains.USED))
+        table = self.rows.table(edge)[tail:used].copy()
+        there = [Column(c.values, c.valid) for c in self.rows.frames[edge].at(np.arange(tail, used))]
+        n = len(block.ts)
+        blank = np.zeros(n, np.int64)
+        new = np.zeros((n, stem.notes + len(stem.roles)), np.int64)
+        new[:, 0] = block.ts
+        columns = [block.columns.get(i, Column(blank.astype(stem.schema[i].type.dtype))) for i in stem.stored]
+        for k, (key, attribute) in enumerate(stem.attributes.items()):
+            new[:, 1 + 2 * k] = block.keys.get(key, blank)
+            columns += block.texts.get(key, [Column(blank.astype(np.int32))] * attribute.texts)
+        for at, role in enumerate(stem.roles):
+            new[:, stem.notes + at] = block.notes.get(role, blank)
+        every = np.concatenate([table, new])
+        order = np.argsort(every[:, 0], kind="stable")
+        every = every[order]
+        self.rows.clear(edge)
+        self.rows.reserve([len(every) if i == edge else 0 for i in range(len(self._held))])
+        first = self.rows.admit(
+            edge,
+            Batch(every[:, 0], every[:, 0], ()),
+            [concat([a, b]).take(order) for a, b in zip(there, columns, strict=True)],
+            [every[:, 1 + 2 * k] for k in range(len(stem.attributes))],
+        )
+        self.notes(stem.stream, first, first + len(every))[:] = every[:, stem.notes :]
+        self.rows.link(edge, first, first + len(every))
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def save(self, arena: Arena, roles: Callable[[int], bool]) -> list[dict[str, Any]]:
+        """Lay the rows of streams into an arena, with the roles that somebody has; how they lie there."""
+        self.lay_out()
+        told: list[dict[str, Any]] = []
+        for stream, was in self._held.items():
+            kept = [role for role in was.roles if roles(role)]
+            if not kept:
+                continue  # those who read it are gone
+            block, at = self._block(stream), len(told)
+            table = [block.ts, *block.keys.values(), *(block.notes[role] for role in kept)]
+            arena.keep(f"{at}.rows", np.column_stack(table))
+            texts = [column for some in block.texts.values() for column in some]
+            arena.keep_columns(f"{at}.columns", [*block.columns.values(), *texts])
+            told.append(
+                {
+                    "stream": stream,
+                    "columns": was.columns,
+                    "attributes": [[list(key), n] for key, n in was.attributes.items()],
+                    "roles": kept,
+                }
+            )
+        return told
+
+    def take_up(
+        self, arena: Arena, told: Sequence[dict[str, Any]], known: Array, roles: Sequence[int]
+    ) -> None:
+        """Hold what was saved by another; `known`: the number now of every lineage's number then, `roles`: the same."""
+        self.lay_out()
+        for at, was in enumerate(told):
+            stem = self._stems.get(was["stream"])
+            if stem is None:
+                raise StateError(f"no join reads {was['stream']}, whose rows were kept")
+            keys = {tuple(key): n for key, n in was["attributes"]}
+            width = 1 + len(keys) + len(was["roles"])
+            table = arena.taken(f"{at}.rows", np.int64, (0, width))
+            types = [stem.schema[i].type for i in was["columns"]] + [Type.STRING] * sum(keys.values())
+            columns = arena.columns(f"{at}.columns", types) if types else ()
+            if columns is None or any(len(c) != len(table) for c in columns):
+                raise StateError(f"rows of {stem.stream} are not whole")
+            notes = table[:, 1 + len(keys) :]
+            if notes.size and not (int(notes.min()) >= 0 and int(notes.max()) < len(known)):
+                raise StateError(f"rows of {stem.stream} have a lineage that is not there")
+            spread = np.zeros((len(table), 1 + 2 * len(keys) + notes.shape[1]), np.int64)
+            spread[:, 0] = table[:, 0]
+            spread[:, 1 : 1 + 2 * len(keys) : 2] = table[:, 1 : 1 + len(keys)]
+            spread[:, 1 + 2 * len(keys) :] = known[notes]
+            layout = _Layout(0, was["columns"], keys, [roles[role] for role in was["roles"]])
+            if len(table):
+                self.put(stem, layout.block(spread, columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How rows of a stream lie: which columns, join attributes (with the number of keys that are strings) and roles."""
+
+    edge: int
+    columns: list[int]
+    attributes: dict[Key, int]
+    roles: list[int]
+
+    def block(self, table: Array, columns: Sequence[Column]) -> Block:
+        """Rows that lie so."""
+        stored = len(self.columns)
+        texts: dict[Key, Sequence[Column]] = {}
+        for key, n in self.attributes.items():
+            texts[key] = columns[stored : stored + n]
+            stored += n
+        notes = 1 + 2 * len(self.attributes)
+        return Block(
+            table[:, 0],
+            {key: table[:, 1 + 2 * k] for k, key in enumerate(self.attributes)},
+            dict(zip(self.columns, columns, strict=False)),
+            texts,
+            {role: table[:, notes + at] for at, role in enumerate(self.roles)},
+        )

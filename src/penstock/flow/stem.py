@@ -1,0 +1,107 @@
+"""What a confluence knows of its joins and streams: inputs, roles, join attributes, SteMs, parties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+from penstock.flow.eddy import Member
+from penstock.flow.walks import Shape
+from penstock.operators.evaluate import Computed, Evaluator
+from penstock.plan.expressions import Expression
+
+FAR = 1 << 61
+"""Longer than every window: UNBOUNDED."""
+Key = tuple[str, ...]
+"""A join attribute: key expressions as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a join reads of a stream."""
+
+    stream: str
+    schema: Schema
+    predicate: Expression | None
+    window: int
+    columns: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Key expressions of two inputs that are equal, each over its own stream."""
+
+    left: int
+    left_keys: tuple[Expression, ...]
+    right: int
+    right_keys: tuple[Expression, ...]
+
+
+@dataclass(slots=True)
+class Role:
+    """A stream as the k-th that a query reads of it."""
+
+    number: int
+    stream: str
+    words: list[int]
+    """Of the eddy's lineage, in the order of the confluence's."""
+    windows: dict[int, int] = field(default_factory=dict)
+    """By query."""
+
+
+@dataclass(slots=True)
+class Attribute:
+    """An index of a SteM: how keys are computed, and who uses it in which role."""
+
+    keys: tuple[Expression, ...]
+    run: list[Computed]
+    evaluator: Evaluator
+    uses: dict[int, set[int]] = field(default_factory=dict)
+    """Queries by role."""
+
+    @property
+    def texts(self) -> int:
+        """How many keys are strings: their codes must be held while a row is."""
+        return sum(key.type is Type.STRING for key in self.keys)
+
+
+@dataclass(slots=True)
+class Stem:
+    """What is kept of a stream."""
+
+    stream: str
+    schema: Schema
+    roles: list[int] = field(default_factory=list)
+    attributes: dict[Key, Attribute] = field(default_factory=dict)
+    columns: dict[int, int] = field(default_factory=dict)
+    """Stored columns, and how many queries read them."""
+
+    @property
+    def stored(self) -> list[int]:
+        return sorted(self.columns)
+
+    @property
+    def types(self) -> list[Type]:
+        """Of the stored columns, and of the keys that are strings, attribute by attribute."""
+        texts = sum(a.texts for a in self.attributes.values())
+        return [self.schema[i].type for i in self.stored] + [Type.STRING] * texts
+
+    @property
+    def notes(self) -> int:
+        """Where the numbers of lineages begin in a row's words: behind its ts and its keys, each with a link."""
+        return 1 + 2 * len(self.attributes)
+
+
+@dataclass(slots=True)
+class Party:
+    """A join of a query."""
+
+    bit: int
+    shape: Shape
+    roles: tuple[int, ...]
+    """By input."""
+    inputs: tuple[Input, ...]
+    members: list[Member]
+    attributes: list[tuple[str, Key, int]]
+    """Stream, join attribute, role."""
