@@ -33,8 +33,9 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.border import read_rows
-from penstock.runtime.embedded import Engine, Standing, one_clock
+from penstock.runtime.embedded import Engine, one_clock
 from penstock.runtime.replan import Replan
+from penstock.runtime.running import Standing
 from penstock.runtime.source import Source
 from penstock.state import words
 from penstock.state.arrow import from_arrow, to_arrow

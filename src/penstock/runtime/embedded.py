@@ -8,9 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,26 +20,22 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.eddy import Member
-from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.explain import outline
-from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
-from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import SLICE, Pipeline, build, told
+from penstock.runtime.build import build, told
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
+from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
-from penstock.runtime.waiting import Owed
 from penstock.state.strings import Strings
 
 
@@ -57,50 +51,6 @@ def one_clock(stream: Stream, time_type: Type | None) -> Type:
 
 Feeds = Mapping[tuple[str, str], Batch]
 """What comes in, by ('stream' | 'table', name in lower case)."""
-
-
-@dataclass(slots=True, eq=False)
-class Standing:
-    """A registered query as it runs."""
-
-    name: str
-    root: Root
-    since: int
-    evaluator: Evaluator
-    pipeline: Pipeline
-    said: Answer
-    """As far as it has been handed over; see `answer`."""
-    begun: bool = False
-    failed: PenstockError | None = field(default=None)
-    replanning: Replanning | None = None
-    """None: there is only one plan."""
-    migrations: int = 0
-    owed: Owed | None = None
-    """What waits to be handed over; None: everything is at once."""
-
-    @property
-    def answer(self) -> Answer:
-        if self.owed is not None:
-            self.owed.hand_over(self.said)
-        return self.said
-
-    @property
-    def matched(self) -> int:
-        """Result rows so far, handed over or not."""
-        return self.said.matched + (0 if self.owed is None else self.owed.count)
-
-
-TailKey = tuple[str | int, ...]
-"""A plan as text, the Python functions in it, and when it began."""
-
-
-@dataclass(slots=True)
-class Tail:
-    """A plan that remembers something, and the queries that are it: equal plans that began together are one."""
-
-    key: TailKey | None
-    pipeline: Pipeline
-    standings: list[Standing] = field(default_factory=list)
 
 
 class Engine:
@@ -120,14 +70,7 @@ class Engine:
         self.upkeep = Upkeep() if upkeep is None else upkeep
         self.strings = Strings()
         self.sharing = Sharing(self.strings, catalog.functions, routing, seed) if share else None
-        self.tails: dict[int, Tail] = {}
-        """By the identity of the pipeline."""
-        self._known: dict[TailKey, Tail] = {}
-        self._join = join
-        self._joining: Counter[str] = Counter()
-        """By stream: queries that join it in a way that could be shared."""
-        self._readers: Counter[str] = Counter()
-        self._slices: Counter[int] = Counter()
+        self._running = Running(self.strings, catalog.functions, self.upkeep, self.sharing, join)
         self._later: list[Standing] = []
         """Queries that begin at a later instant."""
         self.time_type: Type | None = None
@@ -143,6 +86,11 @@ class Engine:
         self._stepping = False
 
     # ------------------------------------------------------------------ what there is
+
+    @property
+    def tails(self) -> Mapping[int, Tail]:
+        """The plans that run in every step."""
+        return self._running.tails
 
     @property
     def clock(self) -> int:
@@ -193,13 +141,14 @@ class Engine:
         assert self.time_type is not None
         now = self.clock + 1
         since = now if since is None else max(since, now)
-        tail, evaluator = self._tail(root, since, now, replan)
+        tail, evaluator = self._running.tail(root, since, now, may_move=replan is not None)
         pipeline = tail.pipeline
         answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
-        self._begin(standing, tail)
+        self.queries[name.lower()] = standing
+        self._running.begin(standing, tail)
         if since > now:
             self._later.append(standing)
         for stream in pipeline.streams:
@@ -214,86 +163,6 @@ class Engine:
             raise
         return standing
 
-    def _tail(self, root: Root, since: int, now: int, replan: Replan | None) -> tuple[Tail, Evaluator]:
-        """A plan to run: one that runs already, if it is equal and began at the same instant."""
-        sharing = self.sharing if replan is None and since == now else None
-        key: TailKey | None = None
-        if sharing is not None:
-            text = describe(root.node)
-            functions = functions_in(text, self.catalog.functions)
-            # In which order predicates are written decides which rows a function sees: it may fail on others.
-            key = (text, *functions, since, outline(root.node) if functions else "")
-        found = None if key is None else self._known.get(key)
-        if found is not None:
-            return found, found.standings[0].evaluator
-        meets = sharing is not None and self._meets(root)
-        if meets:
-            self._adopt(meeting_streams(root.node))
-        evaluator = Evaluator(self.strings, self.catalog.functions)
-        try:
-            pipeline = build(
-                root,
-                evaluator,
-                self.strings,
-                since,
-                self.upkeep,
-                may_move=replan is not None,
-                shares=sharing,
-                meets=meets,
-            )
-        except PenstockError:
-            evaluator.release()
-            if sharing is not None:
-                sharing.tidy()
-            raise
-        return Tail(key, pipeline), evaluator
-
-    def _meets(self, root: Root) -> bool:
-        """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
-        if self._join != "auto":
-            return self._join == "eddy"
-        if any(self._joining[stream] for stream in meeting_streams(root.node)):
-            return True
-        return not all(found.alone for found in shared_joins(root.node))
-
-    def _adopt(self, streams: set[str]) -> None:
-        """Let queries whose joins of these streams were by themselves go on where all are joined."""
-        assert self.sharing is not None
-        for tail in list(self.tails.values()):
-            first = tail.standings[0]
-            old = tail.pipeline
-            if old.meets or not old.shares or not streams & meeting_streams(first.root.node):
-                continue
-            evaluator = Evaluator(self.strings, self.catalog.functions)
-            tail.pipeline = adopted(
-                old, first.root, first.since, evaluator, self.strings, self.upkeep, self.sharing, self._now
-            )
-            del self.tails[id(old)]
-            self.tails[id(tail.pipeline)] = tail
-            self.sharing.begin(tail.pipeline)
-            self.sharing.release(old)
-            first.evaluator.release()
-            for standing in tail.standings:
-                standing.evaluator, standing.pipeline = evaluator, tail.pipeline
-                self._slices[old.slice] -= 1
-                self._slices[tail.pipeline.slice] += 1
-
-    def _begin(self, standing: Standing, tail: Tail) -> None:
-        """Let a query take part."""
-        pipeline = standing.pipeline
-        self.queries[standing.name.lower()] = standing
-        if not tail.standings and self.sharing is not None:
-            standing.owed = self.sharing.begin(pipeline)
-        tail.standings.append(standing)
-        if standing.owed is None:
-            self.tails[id(pipeline)] = tail
-            if tail.key is not None:
-                self._known[tail.key] = tail
-        self._readers.update(pipeline.streams)
-        if pipeline.shares:
-            self._joining.update(meeting_streams(standing.root.node))
-        self._slices[pipeline.slice] += 1
-
     def drop(self, name: str) -> None:
         self.check_idle()
         self.settle()
@@ -302,45 +171,18 @@ class Engine:
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]
-        self._retire(standing)
-        self.sweep_strings()
-
-    def _retire(self, standing: Standing) -> None:
-        """A query's plan runs for it no more."""
-        pipeline = standing.pipeline
-        self._readers -= Counter(pipeline.streams)
-        if pipeline.shares:
-            self._joining -= Counter(meeting_streams(standing.root.node))
-        self._slices[pipeline.slice] -= 1
         self._later = [one for one in self._later if one is not standing]
-        tail = self.tails.get(id(pipeline))
-        if tail is not None:
-            tail.standings.remove(standing)
-        if standing.owed is not None:
-            standing.owed.close()
-        if tail is None or not tail.standings:
-            self._let_go(pipeline, standing.evaluator)
+        self._running.retire(standing)
+        self.sweep_strings()
 
     def _let_share(self, standing: Standing) -> None:
         """A query that was to begin later begins now, and shares what it can from its first instant on."""
-        self._retire(standing)
-        tail, standing.evaluator = self._tail(standing.root, standing.since, standing.since, None)
+        self._running.retire(standing)
+        tail, standing.evaluator = self._running.tail(
+            standing.root, standing.since, standing.since, may_move=False
+        )
         standing.pipeline = tail.pipeline
-        self._begin(standing, tail)
-
-    def _let_go(self, pipeline: Pipeline, evaluator: Evaluator) -> None:
-        """Nobody runs a plan any more."""
-        tail = self.tails.pop(id(pipeline), None)
-        if tail is not None and tail.key is not None:
-            del self._known[tail.key]
-        if self.sharing is not None:
-            self.sharing.release(pipeline)
-        evaluator.release()
-
-    @property
-    def _slice(self) -> int:
-        """Rows of all streams in one step."""
-        return min([SLICE, *(size for size, users in self._slices.items() if users)])
+        self._running.begin(standing, tail)
 
     # ------------------------------------------------------------------ feeding
 
@@ -364,7 +206,7 @@ class Engine:
 
     def _came(self, rows: int) -> None:
         self._unseen += rows
-        if self._unseen >= self._slice or self.catalog.functions:
+        if self._unseen >= self._running.slice or self.catalog.functions:
             self._advance()
 
     def settle(self) -> None:
@@ -405,8 +247,8 @@ class Engine:
 
     def _advance(self) -> None:
         self._unseen = 0
-        if self._readers:
-            self._rise(min(self.limit, min(self.sources[s].watermark for s in self._readers) - 1))
+        if self._running.readers:
+            self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
@@ -459,11 +301,8 @@ class Engine:
         if pipeline is None:
             evaluator.release()
             return False
-        self._slices[standing.pipeline.slice] -= 1
-        self._slices[pipeline.slice] += 1
-        self._let_go(standing.pipeline, standing.evaluator)
-        standing.evaluator, standing.pipeline, standing.root = evaluator, pipeline, root
-        self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
+        self._running.replace(standing, evaluator, pipeline)
+        standing.root = root
         standing.migrations += 1
         return True
 
@@ -483,10 +322,10 @@ class Engine:
         total = sum(rows.values())
         begins = {q.since - 1 for q in self._later if self._now < q.since - 1 < clock}
         self._later = [q for q in self._later if q.since > self._now]
-        if total <= self._slice + self._slice // 2:
+        if total <= self._running.slice + self._running.slice // 2:
             return sorted({*begins, clock})
         longest = max(rows, key=lambda n: rows[n])
-        step = -(-rows[longest] // -(-total // self._slice))
+        step = -(-rows[longest] // -(-total // self._running.slice))
         return sorted({*self.sources[longest].marks(clock, step), *begins, clock})
 
     def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:
@@ -638,7 +477,8 @@ class Engine:
         """Go on with queries that have run until the clock elsewhere."""
         for standing in queries:
             tail = self.tails.get(id(standing.pipeline), Tail(None, standing.pipeline))
-            self._begin(standing, tail)
+            self.queries[standing.name.lower()] = standing
+            self._running.begin(standing, tail)
         self._clock, self._swept_at = clock, swept_at
         self._later = [q for q in self.queries.values() if not q.begun and q.since > self._now + 1]
 

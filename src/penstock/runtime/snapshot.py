@@ -31,7 +31,8 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
 from penstock.runtime.build import JOIN, build
-from penstock.runtime.embedded import Engine, Standing
+from penstock.runtime.embedded import Engine
+from penstock.runtime.running import Standing
 from penstock.state import file
 from penstock.state.arena import Arena
 

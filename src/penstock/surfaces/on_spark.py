@@ -18,7 +18,7 @@ from penstock.errors import DataError, PlanError, StateError
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.nodes import Query as Bound
 from penstock.runtime.border import write_column
-from penstock.runtime.embedded import Standing
+from penstock.runtime.running import Standing
 from penstock.runtime.spark import frames, sinks
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.handle import Handle

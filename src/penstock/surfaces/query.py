@@ -13,7 +13,7 @@ from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
-from penstock.runtime.embedded import Standing
+from penstock.runtime.running import Standing
 
 if TYPE_CHECKING:
     from penstock.surfaces.session import Session

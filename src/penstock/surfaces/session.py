@@ -37,7 +37,8 @@ from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
-from penstock.runtime.embedded import Engine, Standing, one_clock
+from penstock.runtime.embedded import Engine, one_clock
+from penstock.runtime.running import Standing
 from penstock.surfaces.arguments import (
     checked_name,
     column_clauses,

@@ -1,0 +1,209 @@
+"""Which plans run, and for whom: equal plans that began together are one, and joins meet where they share a stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError
+from penstock.flow.meetings import meeting_streams, shared_joins
+from penstock.operators.evaluate import Evaluator
+from penstock.plan.catalog import Function
+from penstock.plan.explain import outline
+from penstock.plan.fingerprint import describe, functions_in
+from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
+from penstock.runtime.adopt import adopted
+from penstock.runtime.answer import Answer
+from penstock.runtime.build import SLICE, Pipeline, build
+from penstock.runtime.replan import Replanning
+from penstock.runtime.sharing import Sharing
+from penstock.runtime.waiting import Owed
+from penstock.state.strings import Strings
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """A registered query as it runs."""
+
+    name: str
+    root: Root
+    since: int
+    evaluator: Evaluator
+    pipeline: Pipeline
+    said: Answer
+    """As far as it has been handed over; see `answer`."""
+    begun: bool = False
+    failed: PenstockError | None = field(default=None)
+    replanning: Replanning | None = None
+    """None: there is only one plan."""
+    migrations: int = 0
+    owed: Owed | None = None
+    """What waits to be handed over; None: everything is at once."""
+
+    @property
+    def answer(self) -> Answer:
+        if self.owed is not None:
+            self.owed.hand_over(self.said)
+        return self.said
+
+    @property
+    def matched(self) -> int:
+        """Result rows so far, handed over or not."""
+        return self.said.matched + (0 if self.owed is None else self.owed.count)
+
+
+TailKey = tuple[str | int, ...]
+"""A plan as text, the Python functions in it, and when it began."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """A plan that remembers something, and the queries that are it: equal plans that began together are one."""
+
+    key: TailKey | None
+    pipeline: Pipeline
+    standings: list[Standing] = field(default_factory=list)
+
+
+class Running:
+    """The plans of an engine. `join`: where joins of streams are made ("auto", "eddy": with others; else by themselves)."""
+
+    def __init__(
+        self,
+        strings: Strings,
+        functions: Mapping[str, Function],
+        upkeep: Upkeep,
+        sharing: Sharing | None,
+        join: str,
+    ) -> None:
+        self._strings = strings
+        self._functions = functions
+        self._upkeep = upkeep
+        self._sharing = sharing
+        self._join = join
+        self.tails: dict[int, Tail] = {}
+        """By the identity of the pipeline."""
+        self._known: dict[TailKey, Tail] = {}
+        self._joining: Counter[str] = Counter()
+        """By stream: queries that join it in a way that could be shared."""
+        self.readers: Counter[str] = Counter()
+        """By stream: queries that read it."""
+        self._slices: Counter[int] = Counter()
+
+    @property
+    def slice(self) -> int:
+        """Rows of all streams in one step."""
+        return min([SLICE, *(size for size, users in self._slices.items() if users)])
+
+    def replace(self, standing: Standing, evaluator: Evaluator, pipeline: Pipeline) -> None:
+        """Another plan takes the place of the one that ran for a query alone."""
+        self._slices[standing.pipeline.slice] -= 1
+        self._slices[pipeline.slice] += 1
+        self.let_go(standing.pipeline, standing.evaluator)
+        standing.evaluator, standing.pipeline = evaluator, pipeline
+        self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
+
+    def tail(self, root: Root, since: int, now: int, *, may_move: bool) -> tuple[Tail, Evaluator]:
+        """A plan to run: one that runs already, if it is equal and began at the same instant."""
+        sharing = self._sharing if not may_move and since == now else None
+        key: TailKey | None = None
+        if sharing is not None:
+            text = describe(root.node)
+            functions = functions_in(text, self._functions)
+            # In which order predicates are written decides which rows a function sees: it may fail on others.
+            key = (text, *functions, since, outline(root.node) if functions else "")
+        found = None if key is None else self._known.get(key)
+        if found is not None:
+            return found, found.standings[0].evaluator
+        meets = sharing is not None and self._meets(root)
+        if meets:
+            self._adopt(meeting_streams(root.node), now - 1)
+        evaluator = Evaluator(self._strings, self._functions)
+        try:
+            pipeline = build(
+                root,
+                evaluator,
+                self._strings,
+                since,
+                self._upkeep,
+                may_move=may_move,
+                shares=sharing,
+                meets=meets,
+            )
+        except PenstockError:
+            evaluator.release()
+            if sharing is not None:
+                sharing.tidy()
+            raise
+        return Tail(key, pipeline), evaluator
+
+    def _meets(self, root: Root) -> bool:
+        """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
+        if self._join != "auto":
+            return self._join == "eddy"
+        if any(self._joining[stream] for stream in meeting_streams(root.node)):
+            return True
+        return not all(found.alone for found in shared_joins(root.node))
+
+    def _adopt(self, streams: set[str], now: int) -> None:
+        """Let queries whose joins of these streams were by themselves go on where all are joined."""
+        assert self._sharing is not None
+        for tail in list(self.tails.values()):
+            first = tail.standings[0]
+            old = tail.pipeline
+            if old.meets or not old.shares or not streams & meeting_streams(first.root.node):
+                continue
+            evaluator = Evaluator(self._strings, self._functions)
+            tail.pipeline = adopted(
+                old, first.root, first.since, evaluator, self._strings, self._upkeep, self._sharing, now
+            )
+            del self.tails[id(old)]
+            self.tails[id(tail.pipeline)] = tail
+            self._sharing.begin(tail.pipeline)
+            self._sharing.release(old)
+            first.evaluator.release()
+            for standing in tail.standings:
+                standing.evaluator, standing.pipeline = evaluator, tail.pipeline
+                self._slices[old.slice] -= 1
+                self._slices[tail.pipeline.slice] += 1
+
+    def begin(self, standing: Standing, tail: Tail) -> None:
+        """Let a query take part."""
+        pipeline = standing.pipeline
+        if not tail.standings and self._sharing is not None:
+            standing.owed = self._sharing.begin(pipeline)
+        tail.standings.append(standing)
+        if standing.owed is None:
+            self.tails[id(pipeline)] = tail
+            if tail.key is not None:
+                self._known[tail.key] = tail
+        self.readers.update(pipeline.streams)
+        if pipeline.shares:
+            self._joining.update(meeting_streams(standing.root.node))
+        self._slices[pipeline.slice] += 1
+
+    def retire(self, standing: Standing) -> None:
+        """A query's plan runs for it no more."""
+        pipeline = standing.pipeline
+        self.readers -= Counter(pipeline.streams)
+        if pipeline.shares:
+            self._joining -= Counter(meeting_streams(standing.root.node))
+        self._slices[pipeline.slice] -= 1
+        tail = self.tails.get(id(pipeline))
+        if tail is not None:
+            tail.standings.remove(standing)
+        if standing.owed is not None:
+            standing.owed.close()
+        if tail is None or not tail.standings:
+            self.let_go(pipeline, standing.evaluator)
+
+    def let_go(self, pipeline: Pipeline, evaluator: Evaluator) -> None:
+        """Nobody runs a plan any more."""
+        tail = self.tails.pop(id(pipeline), None)
+        if tail is not None and tail.key is not None:
+            del self._known[tail.key]
+        if self._sharing is not None:
+            self._sharing.release(pipeline)
+        evaluator.release()
