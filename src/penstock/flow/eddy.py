@@ -37,6 +37,8 @@ CACHE = 1 << 19
 """Bytes of lineage of a group."""
 GROUP = 1 << 12
 """Rows of a group, at most."""
+MANY = 32
+"""Words of lineage from which on it may pay to look only at those that have a bit."""
 BLOCK = 1 << 8
 """Rows that pass all filters together: their lineage stays in the first-level cache."""
 _ALL = np.uint64(2**64 - 1)
@@ -296,9 +298,16 @@ class Eddy:
         opened = [o.filter.laid_open(batch.columns, n) for o in operators]
         filters = np.array([told for told, _ in opened], np.int64).reshape(-1, kernels.FIELDS)
         orders = self._cheap.orders([o.ledger for o in operators], -(-n // GROUP))
+        first = None if keep or words < MANY else self._few(operators)
         began = time.perf_counter_ns()
         alive = 0
-        if self.start.any():
+        if first is not None:
+            number, (starts, listed) = first
+            alive = kernels.pass_few(
+                filters, number, starts, listed, orders, GROUP, self.start, rows, stats,
+                np.empty(words, np.int32), np.empty(words, np.uint64), counts,
+            )  # fmt: skip
+        elif self.start.any():
             alive = kernels.pass_through(
                 filters, orders, GROUP, self.start, lineage, keep, block, rows, stats,
                 np.empty((8, words), np.uint64), counts,
@@ -310,6 +319,12 @@ class Eddy:
             operator.ledger.fade(n)
         self._count(n, int(stats[:, 0].sum()), counts)
         return Sorted(batch, rows[:alive], counts, lineage if keep else None)
+
+    def _few(self, operators: Sequence[Operator]) -> tuple[int, tuple[Array, Array]] | None:
+        """The filter that leaves fewest words, if that is few."""
+        found = [(number, o.filter.few(self.start)) for number, o in enumerate(operators)]
+        some = [(number, few) for number, few in found if few is not None]
+        return min(some, key=lambda one: len(one[1][1]) / len(one[1][0]), default=None)
 
     def _count(self, rows: int, visits: int, counts: Array) -> None:
         self.rows += rows

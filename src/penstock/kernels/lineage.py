@@ -262,6 +262,79 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
 
 
 @inline
+def id_of(filters, f, r, n):
+    """The id of a row's value in a filter."""
+    if filters[f, VALID] != 0 and not bools_at(filters[f, VALID], n)[ix(r)]:
+        return np.int64(0)
+    key = int64s_at(filters[f, KEYS], n)[ix(r)]
+    low, directs = filters[f, LOW], filters[f, DIRECTS]
+    if directs:
+        at = NONE if key < low else np.uint64(key) - np.uint64(low)
+        return np.int64(int32s_at(filters[f, DIRECT], directs)[min(at, np.uint64(directs - 1))])
+    directory = int32s_at(filters[f, DIRECTORY], filters[f, PLACES])
+    bounds = int64s_at(filters[f, BOUNDS], filters[f, CUTS])
+    cell = cell_of(key, low, filters[f, SHIFT], directory, bounds)
+    return np.int64(int32s_at(filters[f, IDS], filters[f, CELLS])[ix(cell)])
+
+
+@kernel
+def pass_few(filters, first, starts, listed, orders, size, start, rows, stats, where, bits, counts):
+    """`pass_through` where values of filter `first` leave few words with any query: only those are looked at.
+
+    Words of id i that have a bit are listed[starts[i] : starts[i + 1]]. `where` and `bits` are scratch, one entry a word.
+    """
+    n = rows.shape[0]
+    words = start.shape[0]
+    table = bitmaps_at(filters[first, TABLE], filters[first, ROWS], words)
+    out = 0
+    for r in range(n):
+        id_ = id_of(filters, first, r, n)
+        m = 0
+        for j in range(starts[ix(id_)], starts[ix(id_ + 1)]):
+            w = listed[ix(j)]
+            x = table[ix(id_), ix(w)] & start[ix(w)]
+            if x != NONE:
+                where[m] = w
+                bits[m] = x
+                m += 1
+        stats[first, 0] += 1
+        stats[first, 1] += m == 0
+        group = r // size
+        for k in range(orders.shape[1]):
+            f = orders[group, k]
+            if m == 0:
+                break
+            if f == first:
+                continue
+            mask = words_at(filters[f, MASK], words)
+            needed = False
+            for i in range(m):
+                needed |= (bits[i] & mask[ix(where[i])]) != NONE
+            if not needed:
+                continue
+            said = bitmaps_at(filters[f, TABLE], filters[f, ROWS], words)[ix(id_of(filters, f, r, n))]
+            stats[f, 0] += 1
+            left = 0
+            for i in range(m):
+                x = bits[i] & said[ix(where[i])]
+                if x != NONE:
+                    where[left] = where[i]
+                    bits[left] = x
+                    left += 1
+            m = left
+            stats[f, 1] += m == 0
+        if m:
+            rows[out] = r
+            out += 1
+        for i in range(m):
+            x = bits[i]
+            while x != NONE:
+                counts[where[i] * 64 + lowest_bit(x)] += 1
+                x &= x - ONE
+    return out
+
+
+@inline
 def place(rows, at, end, shift, empty, words):
     """Where a row's lineage begins."""
     return (np.int64(rows[ix(at)]) + shift if at < end else empty) * words

@@ -35,6 +35,8 @@ NULL_ID = 0
 _ALL = np.uint64(2**64 - 1)
 _NO_MASK: Mask = np.empty(0, np.bool_)
 _NONE = np.uint64(0)
+FEW = 8
+"""A filter leaves few words if not more than one in so many has a bit."""
 _FEW = 4
 """A subject is computed for the rows alive alone if fewer than one in so many are."""
 
@@ -78,10 +80,12 @@ class GroupedFilter:
     _compute: Computed = field(init=False)
     _bounds: list[Mark] = field(default_factory=list)
     _uses: Counter[Mark] = field(default_factory=Counter)
-    _ids: list[int] = field(default_factory=lambda: [1])
+    _ids: Array = field(default_factory=lambda: np.ones(1, np.int32))
     """By cell."""
     _next: int = 2
     _index: Index | None = None
+    _few: tuple[Array, Array, Array] | None = None
+    """What `few` found, for which queries; None: nothing yet."""
     _pins: dict[str, int] = field(default_factory=dict)
     """Codes of the constants that are strings."""
 
@@ -104,6 +108,7 @@ class GroupedFilter:
 
     def add(self, query: int, must: list[Clause], may: dict[int, Clause]) -> None:
         """Take a query's clauses on this subject; of those in `may` other subjects may be satisfied instead."""
+        self._few = None
         asked = self.asked[query] = _Asked(must, may)
         self.predicates += len(must) + len(may)
         for mark in self._marks(asked):
@@ -113,14 +118,22 @@ class GroupedFilter:
         word, bit = bit_of(query)
         self.mask[word] |= bit
         if must:
-            self._write(self.table, query, [self._truth(c) for c in must])
+            truths = [self._truth(clause) for clause in must]
+            cells = reduce(np.logical_and, (true for true, _ in truths))
+            self.table[self._ids[~cells], word] &= ~bit  # until now it had its bit everywhere
+            if not all(null for _, null in truths):
+                self.table[NULL_ID, word] &= ~bit
         for plane, clause in may.items():
             if plane not in self.planes:
                 self.planes[plane] = np.zeros_like(self.table)
-            self._write(self.planes[plane], query, [self._truth(clause)])
+            cells, null = self._truth(clause)
+            self.planes[plane][self._ids[cells], word] |= bit  # and here nowhere
+            if null:
+                self.planes[plane][NULL_ID, word] |= bit
 
     def remove(self, query: int) -> None:
         """The query is gone; its bit is neutral again."""
+        self._few = None
         asked = self.asked.pop(query)
         self.predicates -= len(asked.must) + len(asked.may)
         word, bit = bit_of(query)
@@ -146,9 +159,9 @@ class GroupedFilter:
         first = [0, *(i + 1 for i in keep)]
         new = np.zeros(self._next, np.int32)
         new[self._ids] = np.searchsorted(first, np.arange(len(self._ids)), side="right")
-        rows = [NULL_ID, *(self._ids[i] for i in first)]
+        rows = np.concatenate([[NULL_ID], self._ids[first]])
         self._bounds = [self._bounds[i] for i in keep]
-        self._ids, self._next = list(range(1, len(rows))), len(rows)
+        self._ids, self._next = np.arange(1, len(rows), dtype=np.int32), len(rows)
         room = max(8, 2 * len(rows))
         self.table = _resized(self.table[rows], room, self.words, _ALL)
         self.planes = {p: _resized(t[rows], room, self.words, _NONE) for p, t in self.planes.items()}
@@ -159,10 +172,21 @@ class GroupedFilter:
 
     def widen(self, words: int) -> None:
         """Room for more queries."""
-        self.words = words
+        self.words, self._few = words, None
         self.mask = np.concatenate([self.mask, np.zeros(words - len(self.mask), np.uint64)])
         self.table = _resized(self.table, len(self.table), words, _ALL)
         self.planes = {p: _resized(t, len(t), words, _NONE) for p, t in self.planes.items()}
+
+    def few(self, start: Array) -> tuple[Array, Array] | None:
+        """By id the words in which any query of `start` has a bit (where they begin, and which); None if that is more than one
+        word in `FEW`. So it is where most queries ask for one value: equality first."""
+        if self._few is None or not np.array_equal(self._few[0], start):
+            some = (self.table[: self._next] & start) != 0
+            begins = np.zeros(self._next + 1, np.int64)
+            np.cumsum(some.sum(axis=1), out=begins[1:])
+            self._few = start.copy(), begins, np.nonzero(some)[1].astype(np.int32)
+        _, begins, listed = self._few
+        return (begins, listed) if FEW * len(listed) <= self._next * self.words else None
 
     def _marks(self, asked: _Asked) -> list[Mark]:
         return [mark for a in asked.atoms() for span in holds_for(a)[0] for mark in span if mark is not None]
@@ -180,7 +204,7 @@ class GroupedFilter:
             self.planes = {p: _resized(t, 2 * id_, self.words, _NONE) for p, t in self.planes.items()}
         for table in (self.table, *self.planes.values()):
             table[id_] = table[self._ids[at]]
-        self._ids.insert(at + 1, id_)
+        self._ids = np.insert(self._ids, at + 1, id_)
         self._index = None
 
     def _truth(self, clause: Clause) -> tuple[Array, bool]:
@@ -188,14 +212,6 @@ class GroupedFilter:
         parts = [holds_for(a) for a in clause]
         spans = [span for held, _ in parts for span in held]
         return covered(spans, self._bounds, bisect_left), any(null for _, null in parts)
-
-    def _write(self, table: Array, query: int, truths: Sequence[tuple[Array, bool]]) -> None:
-        cells = reduce(np.logical_and, (t for t, _ in truths))
-        word, bit = bit_of(query)
-        ids, column = np.array(self._ids), table[:, word]
-        column[ids[cells]] |= bit
-        column[ids[~cells]] &= ~bit
-        column[NULL_ID] = column[NULL_ID] | bit if all(n for _, n in truths) else column[NULL_ID] & ~bit
 
     # ------------------------------------------------------------------ rows
 
@@ -256,7 +272,7 @@ class GroupedFilter:
 
     def _found(self) -> Index:
         if self._index is None:
-            ids = np.array(self._ids, np.int32)
+            ids = self._ids
             if self.subject.type is Type.STRING:
                 self._index = texts_index(self._bounds, ids, self._next, self._pins, self.strings)
             else:
