@@ -22,7 +22,7 @@ from tests.oracle.trace import Cut, Trace, record
 
 from .compare import difference
 
-CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 2
+CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 4
 BLOCK = 20
 
 

@@ -1,4 +1,4 @@
-"""Shared = alone, for crowds of 5 to 40 queries and one of 200; `PENSTOCK_CASES` sets how many (default 600: 60).
+"""Shared = alone, for crowds of 5 to 40 queries and one of 200; `PENSTOCK_CASES` sets how many (default 600: 40).
 
 A failure prints its seed and a crowd made small: `python -m tests.equivalence.crowd --seconds 0 --seed SEED` plays it again.
 """
@@ -15,7 +15,7 @@ import penstock
 from .crowd import Differs, Outcome, check, smaller
 from .crowd_case import Act, Crowd, draw
 
-CROWDS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 10, 1)
+CROWDS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 15, 1)
 BLOCK = 5
 
 

@@ -30,7 +30,7 @@ from tests.oracle.trace import Cut, Heard, Trace, feed, listen, sample_steps
 from .compare import difference
 from .executions import drawn
 
-CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 2
+CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 3
 BLOCK = 20
 
 

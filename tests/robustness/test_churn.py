@@ -1,6 +1,6 @@
 """Queries come and go by the thousand while rows flow, and nothing of them stays.
 
-`PENSTOCK_CHURN` sets how many are registered and dropped (default 3000; a campaign takes 100000). Ten times the session is emptied down to the
+`PENSTOCK_CHURN` sets how many are registered and dropped (default 1500; a campaign takes 100000). Ten times the session is emptied down to the
 one query that stays, and measured: state, strings, Python objects and resident memory must be what they were.
 """
 
@@ -23,7 +23,7 @@ from tests.oracle.schema import Schema, Stream, Table
 
 import penstock
 
-CYCLES = int(os.environ.get("PENSTOCK_CHURN", "3000"))
+CYCLES = int(os.environ.get("PENSTOCK_CHURN", "1500"))
 STANDING = 25
 """Queries at a time."""
 ROWS = 6
