@@ -185,7 +185,9 @@ def test_mutated_statements_are_refused_with_their_place_or_taken_whole() -> Non
             assert answers(fuzzed) == answers(twin), text
     assert refused > STATEMENTS // 2
     assert dict(fuzzed.catalog.streams) == dict(twin.catalog.streams)
-    assert fuzzed.size_bytes < 1.5 * twin.size_bytes, "only room of queries that went may be left where queries share"
+    assert fuzzed.size_bytes < 1.5 * twin.size_bytes, (
+        "only room of queries that went may be left where queries share"
+    )
 
 
 def test_a_wrong_statement_leaves_nothing_of_its_script() -> None:
