@@ -198,10 +198,21 @@ def _growth() -> None:
     session.advance(100)
 
 
+def _crowd() -> None:
+    """So many queries for a value each that only words of lineage with a bit are looked at."""
+    session = Session(Options())
+    session.create_stream("a", {"ts": "BIGINT", "x": "INT"}, time="ts")
+    for number in range(1040):
+        session.query(f"SELECT ts FROM a WHERE x = {number}")
+    session.push("a", {"ts": [1, 2, 3], "x": [1, 5, None]})
+    session.advance(3)
+
+
 def warm() -> float:
     """Compile or load every kernel; seconds it took."""
     begin = time.perf_counter()
     _growth()
+    _crowd()
     statements = _statements()
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
