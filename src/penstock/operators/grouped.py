@@ -2,8 +2,7 @@
 
 Paper      Madden et al. 2002, §2.2 (grouped filter).
 Invariant  `table[id of a value]` has a bit for every query that does not object to the value; queries that ask nothing
-           here have theirs everywhere. Ids stay valid for the queries there were when they were given: a cell that a new
-           query cuts in two keeps its id for the lower half, and the new query has not seen those rows.
+           here have theirs everywhere.
 State      per subject: the constants in order (*bounds* cut the values into *cells*), per cell a bitmap; per disjunction
            over several subjects a second table (*plane*) of what satisfies it here.
 Cost       a look-up and words / 4 instructions a row, however many queries; adding or removing a query: O(cells).
@@ -153,12 +152,10 @@ class GroupedFilter:
         """Most bounds are nobody's: `merge` would help."""
         return len(self._bounds) > 64 + 2 * len(self._uses)
 
-    def merge(self) -> Array:
-        """Join cells that no query tells apart; returns the new id of every old one."""
+    def merge(self) -> None:
+        """Join cells that no query tells apart."""
         keep = [i for i, mark in enumerate(self._bounds) if mark in self._uses]
         first = [0, *(i + 1 for i in keep)]
-        new = np.zeros(self._next, np.int32)
-        new[self._ids] = np.searchsorted(first, np.arange(len(self._ids)), side="right")
         rows = np.concatenate([[NULL_ID], self._ids[first]])
         self._bounds = [self._bounds[i] for i in keep]
         self._ids, self._next = np.arange(1, len(rows), dtype=np.int32), len(rows)
@@ -168,7 +165,6 @@ class GroupedFilter:
         self._index = None
         for text in self._pins.keys() - {mark[0] for mark in self._bounds if isinstance(mark, tuple)}:
             self.strings.unpin(self._pins.pop(text))
-        return new
 
     def widen(self, words: int) -> None:
         """Room for more queries."""
