@@ -28,13 +28,15 @@ Mask = NDArray[np.bool_]
 class Column:
     """Values and validity (None: nothing is NULL); values under NULL are unspecified."""
 
-    __slots__ = ("_base", "_rows", "_valid", "_values")
+    __slots__ = ("_base", "_rows", "_valid", "_values", "lent")
     _taken = staticmethod(taken)
     """How rows are gathered."""
 
-    def __init__(self, values: Array, valid: Mask | None = None) -> None:
+    def __init__(self, values: Array, valid: Mask | None = None, *, lent: bool = False) -> None:
         self._values: Array | None = values
         self._valid = valid
+        self.lent = lent
+        """In memory that others have too, and nobody will write to."""
         self._base: Column | None = None
         self._rows: Rows | None = None
 
@@ -89,12 +91,16 @@ class Column:
         values, valid = self.values, self._valid
         return Column(copied(values), None if valid is None else valid.copy())
 
+    def kept(self) -> Column:
+        """The same rows in memory that stays as it is."""
+        return self if self.lent else self.copy()
+
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""
         if self._rows is not None and self._base is not None:
             return self.lazy(self._base.values, self._base.valid, self._rows[start:stop])
         valid = self._valid
-        return Column(self.values[start:stop], None if valid is None else valid[start:stop])
+        return Column(self.values[start:stop], None if valid is None else valid[start:stop], lent=self.lent)
 
 
 def concat(columns: Sequence[Column]) -> Column:

@@ -30,6 +30,7 @@ from penstock.flow.stem import FAR, Attribute, Equality, Input, Key, Party, Role
 from penstock.flow.walks import Hop, Shape, Side, Trees, trees
 from penstock.kernels import chains, meeting
 from penstock.kernels import lineage as kernels
+from penstock.kernels.vectors import PLANES
 from penstock.operators.conditions import key_words
 from penstock.operators.contract import ABSENT
 from penstock.operators.evaluate import Evaluator
@@ -423,7 +424,7 @@ class Confluence:
                 columns += [Column(rows.table(edge)[slots, 0]), *own]
             counts = np.zeros(64 * self.words, np.int64)
             every = np.arange(len(some.ts), dtype=np.int32)
-            kernels.tally(some.lineage, every, np.empty((8, self.words), np.uint64), counts)
+            kernels.tally(some.lineage, every, np.empty((PLANES + 1, self.words), np.uint64), counts)
             self.counts[number] += counts
             made[number] = Sorted(Batch(some.ts, some.ts, tuple(columns)), every, counts, some.lineage)
         return made

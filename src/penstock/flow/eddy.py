@@ -22,8 +22,12 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.errors import PenstockError
-from penstock.flow.routing import Ledger, Router
+from penstock.flow.routing import MEMORY, Ledger, Router
 from penstock.kernels import lineage as kernels
+from penstock.kernels.filters import FIELDS, TABLE
+from penstock.kernels.together import BLOCK as ALL_BLOCK
+from penstock.kernels.together import ask_all, count_all
+from penstock.kernels.vectors import PLANES
 from penstock.operators.evaluate import Evaluator, Predicate
 from penstock.operators.expressions.parts import RowError
 from penstock.operators.grouped import GroupedFilter, bit_of
@@ -41,6 +45,12 @@ MANY = 32
 """Words of lineage from which on it may pay to look only at those that have a bit."""
 BLOCK = 1 << 8
 """Rows that pass all filters together: their lineage stays in the first-level cache."""
+NEARLY_ALL = 0.9
+"""Share of all visits that rows may make, from which on they ask all filters at once."""
+WANTED = 0.5
+"""Share of rows that somebody wants, from which on it is not asked row by row: so many would be kept anyway (`runtime.waiting`)."""
+LOOK = 1 << 9
+"""Rows that are routed nevertheless, of every `MEMORY`: whether it would pay again."""
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -71,7 +81,7 @@ class Sorted:
 
     batch: Batch
     rows: Array
-    """Those that somebody wants."""
+    """Those that somebody wants; if no lineage is kept, perhaps more, and until the next batch is sorted."""
     counts: Array
     """By bit: how many."""
     lineage: Array | None
@@ -136,6 +146,10 @@ class Eddy:
         self._read: tuple[int, ...] = ()
         self.rows = 0
         self.visits = 0
+        self._scratch = np.empty(0, np.int32)
+        self._share, self._wanted, self._unseen = 0.0, 0.0, 0
+        """Of all visits that the last routed rows might have made, those they made; how many of these rows somebody wanted; and
+        rows since."""
 
     # ------------------------------------------------------------------ who is there
 
@@ -292,33 +306,85 @@ class Eddy:
         n, words = len(batch), self.words
         operators = list(self.operators.values())
         block = max(8, min(BLOCK, CACHE // (128 * words)))
-        lineage = room(((n if keep else block) + 1, words), np.uint64)
-        rows, counts = room(n, np.int32), np.zeros(64 * words, np.int64)
+        lineage = room(((n if keep else block) + 8, words), np.uint64)
+        rows, counts = self._numbers(n, keep), np.zeros(64 * words, np.int64)
         stats = np.zeros((len(operators), 5), np.int64)
         opened = [o.filter.laid_open(batch.columns, n) for o in operators]
-        filters = np.array([told for told, _ in opened], np.int64).reshape(-1, kernels.FIELDS)
-        orders = self._cheap.orders([o.ledger for o in operators], -(-n // GROUP))
+        filters = np.array([told for told, _ in opened], np.int64).reshape(-1, FIELDS)
         first = None if keep or words < MANY else self._few(operators)
+        routed = n if first is not None else self._to_route(n, keep)
+        orders = self._cheap.orders([o.ledger for o in operators], -(-routed // GROUP))
+        planes = np.empty((PLANES + 1, words), np.uint64)
         began = time.perf_counter_ns()
         alive = 0
-        if first is not None:
+        if not self.start.any():
+            routed = n
+        elif first is not None:
             number, (starts, listed) = first
             alive = kernels.pass_few(
                 filters, number, starts, listed, orders, GROUP, self.start, rows, stats,
                 np.empty(words, np.int32), np.empty(words, np.uint64), counts,
             )  # fmt: skip
-        elif self.start.any():
+        else:
             alive = kernels.pass_through(
-                filters, orders, GROUP, self.start, lineage, keep, block, rows, stats,
-                np.empty((8, words), np.uint64), counts,
-            )  # fmt: skip
+                filters, orders, GROUP, self.start, lineage, keep, block, rows[:routed], stats, planes, counts
+            )
         took = time.perf_counter_ns() - began
-        each = took / max(int(stats[:, 0].sum()), 1)
+        visits = int(stats[:, 0].sum())
+        each = took / max(visits, 1)
         for operator, (visited, dropped, *sample) in zip(operators, stats.tolist(), strict=True):
             operator.ledger.note(visited, dropped, sample, int(each * visited))
-            operator.ledger.fade(n)
-        self._count(n, int(stats[:, 0].sum()), counts)
-        return Sorted(batch, rows[:alive], counts, lineage if keep else None)
+            operator.ledger.fade(routed)
+        if routed:
+            self._share, self._unseen = visits / max(routed * len(operators), 1), 0
+            self._wanted = alive / routed
+        if routed < n:
+            alive = self._all_at_once(
+                filters, n, routed, lineage if keep else None, rows, alive, planes, counts
+            )
+            for operator in operators:
+                operator.ledger.pass_on(n - routed)
+            visits += (n - routed) * len(operators)
+            self._unseen += n - routed
+        self._count(n, visits, counts)
+        return Sorted(batch, rows[:alive], counts, lineage[:n] if keep else None)
+
+    def _all_at_once(
+        self,
+        filters: Array,
+        n: int,
+        begin: int,
+        lineage: Array | None,
+        rows: Array,
+        alive: int,
+        planes: Array,
+        counts: Array,
+    ) -> int:
+        """Rows from `begin` on ask all filters; if no lineage is kept all of them are taken for wanted."""
+        at, flags = np.empty((len(filters), ALL_BLOCK), np.int32), np.empty(ALL_BLOCK, np.uint8)
+        tables = np.ascontiguousarray(filters[:, TABLE])
+        if lineage is not None:
+            found: int = ask_all(
+                filters, tables, n, begin, self.start, lineage, rows, alive, at, flags, planes, counts
+            )
+            return found
+        count_all(filters, tables, n, begin, self.start, planes, at, flags, planes, counts)
+        rows[alive : alive + n - begin] = np.arange(begin, n, dtype=np.int32)
+        return alive + n - begin
+
+    def _numbers(self, rows: int, keep: bool) -> Array:
+        """Room for row numbers; if nobody keeps them, that of the last time."""
+        if keep:
+            return room(rows, np.int32)
+        if len(self._scratch) < rows:
+            self._scratch = room(rows, np.int32)
+        return self._scratch[:rows]
+
+    def _to_route(self, rows: int, keep: bool) -> int:
+        """How many rows, the first ones, go from filter to filter; the others ask all at once."""
+        if self._share < NEARLY_ALL or not self.operators or (self._wanted < WANTED and not keep):
+            return rows
+        return min(rows, LOOK) if self._unseen >= MEMORY else 0
 
     def _few(self, operators: Sequence[Operator]) -> tuple[int, tuple[Array, Array]] | None:
         """The filter that leaves fewest words, if that is few."""
@@ -336,7 +402,7 @@ class Eddy:
         size = max(64, min(GROUP, CACHE // (8 * words)))
         held = room((n if keep else min(n, size), words), np.uint64)
         planes = [np.empty((min(n, size), words), np.uint64) for _ in self._open]
-        scratch, counts = np.empty((8, words), np.uint64), np.zeros(64 * words, np.int64)
+        scratch, counts = np.empty((PLANES + 1, words), np.uint64), np.zeros(64 * words, np.int64)
         codes, alive = np.zeros(min(n, size), np.int32), []
         read = {i: batch.columns[i] for i in self._read}
         for column in read.values():

@@ -58,6 +58,11 @@ class Ledger:
         self.visited += visited
         self.passed += visited - dropped
 
+    def pass_on(self, rows: int) -> None:
+        """Rows have asked all operators at once: how many left nobody wanted after this one is not told."""
+        self.visited += rows
+        self.passed += rows - int(rows * self.dropped / self.taken) if self.taken >= 1 else rows
+
     def fade(self, rows: int) -> None:
         """Rows have passed by; who is seldom visited must not live on old merits."""
         self._fade(0.5 ** (rows / (4 * MEMORY)))
@@ -149,7 +154,7 @@ class Router:
     def orders(self, ledgers: Sequence[Ledger], groups: int) -> Orders:
         """For so many groups to come."""
         n = len(ledgers)
-        if n < 2:
+        if n < 2 or not groups:
             return np.zeros((groups, n), np.intp)
         if self._name == "fixed":
             return self._frozen(ledgers, groups)

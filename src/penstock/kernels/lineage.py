@@ -7,6 +7,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.kernels.counters import add_eight, added_eight, put_down
+from penstock.kernels.filters import (
+    BOUNDS,
+    CELLS,
+    CUTS,
+    DIRECT,
+    DIRECTORY,
+    DIRECTS,
+    IDS,
+    KEYS,
+    LOW,
+    MASK,
+    NARROW,
+    PLACES,
+    ROWS,
+    SHIFT,
+    TABLE,
+    VALID,
+    id_of,
+    look_up,
+)
 from penstock.kernels.jit import (
     bit_count,
     bitmaps_at,
@@ -20,44 +41,10 @@ from penstock.kernels.jit import (
     maker,
     words_at,
 )
-from penstock.kernels.vectors import LANES, add, common, meet
+from penstock.kernels.vectors import LANES, common, meet
 
 NONE = np.uint64(0)
 ONE = np.uint64(1)
-
-
-PLANES = 5
-BLOCK = 8 * ((1 << PLANES) - 1)
-"""Rows after which the eights, counted in so many planes, are full."""
-
-
-@inline
-def carry(a, b, c):
-    """Three bits of each place as their sum: (ones, twos)."""
-    u = a ^ b
-    return u ^ c, (a & b) | (u & c)
-
-
-@inline
-def cell_of(key, low, shift, directory, bounds):
-    """How many bounds (all but the last entry, which is room) are not above the key: the cell it lies in.
-
-    A directory leaves one of them to look at, seldom more: a loop that ends now here and now there costs more than it saves.
-    """
-    last = directory.shape[0] - 2
-    far = np.uint64(0) if key < low else (np.uint64(key) - np.uint64(low)) >> np.uint64(shift)
-    d = ix(min(far, np.uint64(last)))
-    a, b = np.int64(directory[d]), np.int64(directory[d + np.uint64(1)])
-    several = b - a > 1
-    a += (a < bounds.shape[0] - 1) & (bounds[ix(a)] <= key)
-    if several:
-        while a < b:
-            middle = (a + b) >> 1
-            if bounds[ix(middle)] <= key:
-                a = middle + 1
-            else:
-                b = middle
-    return a
 
 
 SAMPLE = 15
@@ -108,12 +95,7 @@ def visit(
         if some_null and not valid[ix(r)]:
             id_ = np.int32(0)
         else:
-            key = keys[ix(r)]
-            if direct.shape[0]:
-                at = NONE if key < low else np.uint64(key) - np.uint64(low)
-                id_ = direct[min(at, np.uint64(direct.shape[0] - 1))]
-            else:
-                id_ = ids[ix(cell_of(key, low, shift, directory, bounds))]
+            id_ = look_up(keys[ix(r)], low, shift, directory, bounds, ids, direct)
         codes[ix(r)] = id_
         said = table[np.int64(id_)]
         if r & SAMPLE == 0:
@@ -136,14 +118,6 @@ def visit(
             rows[ix(n)] = r
             n += 1
     return visited, n, seen, asked, killed
-
-
-(
-    KEYS, VALID, LOW, SHIFT, DIRECTORY, PLACES, BOUNDS, CUTS, IDS, CELLS, DIRECT, DIRECTS, TABLE, ROWS, MASK,
-) = range(15)  # fmt: skip
-FIELDS = 15
-"""Of a filter, for `pass_through`: addresses of its arrays, each before its length, and two numbers. Kernels take arrays of one
-kind and number, and filters are as many as there are."""
 
 
 @kernel
@@ -172,7 +146,8 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
         fresh = True
         for k in range(orders.shape[1]):
             f = orders[group, k]
-            keys = int64s_at(filters[f, KEYS], n)
+            narrow = filters[f, NARROW] != 0
+            keys, narrow_keys = int64s_at(filters[f, KEYS], n), int32s_at(filters[f, KEYS], n)
             some_null = filters[f, VALID] != 0
             valid = bools_at(filters[f, VALID], n)
             low, shift = filters[f, LOW], filters[f, SHIFT]
@@ -180,7 +155,6 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
             bounds = int64s_at(filters[f, BOUNDS], filters[f, CUTS])
             ids = int32s_at(filters[f, IDS], filters[f, CELLS])
             direct = int32s_at(filters[f, DIRECT], filters[f, DIRECTS])
-            directs = filters[f, DIRECTS]
             table = bitmaps_at(filters[f, TABLE], filters[f, ROWS], words)
             mask = words_at(filters[f, MASK], words)
             left_over = 0
@@ -202,14 +176,11 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
                     left_over += 1
                     continue
                 visited += 1
+                key = np.int64(narrow_keys[ix(r)]) if narrow else keys[ix(r)]
                 if some_null and not valid[ix(r)]:
                     id_ = np.int32(0)
-                elif directs:
-                    key = keys[ix(r)]
-                    at = NONE if key < low else np.uint64(key) - np.uint64(low)
-                    id_ = direct[min(at, np.uint64(directs - 1))]
                 else:
-                    id_ = ids[ix(cell_of(keys[ix(r)], low, shift, directory, bounds))]
+                    id_ = look_up(key, low, shift, directory, bounds, ids, direct)
                 said = table[np.int64(id_)]
                 if r & SAMPLE == 0:
                     asked, killed = objections(start if fresh else own, said, mask)
@@ -246,35 +217,12 @@ def pass_through(filters, orders, size, start, lineage, keep, block, rows, stats
                 for w in range(words):
                     lineage[base + i, w] = start[w]
         for i in range(0, m, 8):
-            if held == BLOCK:
-                put_down(planes, counts)
-                planes[:, :] = NONE
-                held = 0
-            if vectors:
-                add_vectors(lineage, rows, out + i, out + m, base - begin, empty, planes)
-            else:
-                add_eight(lineage, rows, out + i, out + m, base - begin, empty, planes)
-            held += 8
+            add_eight(lineage, rows, out + i, out + m, base - begin, empty, planes)
+            held = added_eight(held, planes, counts)
         out += m
         begin = stop
     put_down(planes, counts)
     return out
-
-
-@inline
-def id_of(filters, f, r, n):
-    """The id of a row's value in a filter."""
-    if filters[f, VALID] != 0 and not bools_at(filters[f, VALID], n)[ix(r)]:
-        return np.int64(0)
-    key = int64s_at(filters[f, KEYS], n)[ix(r)]
-    low, directs = filters[f, LOW], filters[f, DIRECTS]
-    if directs:
-        at = NONE if key < low else np.uint64(key) - np.uint64(low)
-        return np.int64(int32s_at(filters[f, DIRECT], directs)[min(at, np.uint64(directs - 1))])
-    directory = int32s_at(filters[f, DIRECTORY], filters[f, PLACES])
-    bounds = int64s_at(filters[f, BOUNDS], filters[f, CUTS])
-    cell = cell_of(key, low, filters[f, SHIFT], directory, bounds)
-    return np.int64(int32s_at(filters[f, IDS], filters[f, CELLS])[ix(cell)])
 
 
 @kernel
@@ -334,72 +282,6 @@ def pass_few(filters, first, starts, listed, orders, size, start, rows, stats, w
     return out
 
 
-@inline
-def place(rows, at, end, shift, empty, words):
-    """Where a row's lineage begins."""
-    return (np.int64(rows[ix(at)]) + shift if at < end else empty) * words
-
-
-@inline
-def add_vectors(lineage, rows, at, end, shift, empty, planes):
-    """`add_eight` for words that come in vectors."""
-    n = lineage.shape[1]
-    places = (
-        place(rows, at, end, shift, empty, n), place(rows, at + 1, end, shift, empty, n),
-        place(rows, at + 2, end, shift, empty, n), place(rows, at + 3, end, shift, empty, n),
-        place(rows, at + 4, end, shift, empty, n), place(rows, at + 5, end, shift, empty, n),
-        place(rows, at + 6, end, shift, empty, n), place(rows, at + 7, end, shift, empty, n),
-    )  # fmt: skip
-    for w in range(0, n, LANES):
-        add(lineage, places, planes, w, n)
-
-
-@inline
-def add_eight(lineage, rows, at, end, shift, empty, planes):
-    """Add eight rows to what the planes have summed; beyond `end` there are none."""
-    words = lineage.shape[1]
-    r0 = lineage[rows[ix(at)] + shift]
-    r1 = lineage[rows[ix(at + 1)] + shift if at + 1 < end else empty]
-    r2 = lineage[rows[ix(at + 2)] + shift if at + 2 < end else empty]
-    r3 = lineage[rows[ix(at + 3)] + shift if at + 3 < end else empty]
-    r4 = lineage[rows[ix(at + 4)] + shift if at + 4 < end else empty]
-    r5 = lineage[rows[ix(at + 5)] + shift if at + 5 < end else empty]
-    r6 = lineage[rows[ix(at + 6)] + shift if at + 6 < end else empty]
-    r7 = lineage[rows[ix(at + 7)] + shift if at + 7 < end else empty]
-    ones, twos, fours = planes[0], planes[1], planes[2]
-    for w in range(words):
-        one, a = carry(ones[w], r0[w], r1[w])
-        one, b = carry(one, r2[w], r3[w])
-        two, e = carry(twos[w], a, b)
-        one, a = carry(one, r4[w], r5[w])
-        one, b = carry(one, r6[w], r7[w])
-        ones[w] = one
-        two, f = carry(two, a, b)
-        twos[w] = two
-        four, g = carry(fours[w], e, f)
-        fours[w] = four
-        h = planes[3, w] & g
-        planes[3, w] ^= g
-        g = planes[4, w] & h
-        planes[4, w] ^= h
-        h = planes[5, w] & g
-        planes[5, w] ^= g
-        g = planes[6, w] & h
-        planes[6, w] ^= h
-        planes[7, w] ^= g
-
-
-@inline
-def put_down(planes, counts):
-    """Add what the planes have summed to the counts."""
-    for w in range(planes.shape[1]):
-        for p in range(3 + PLANES):
-            x = planes[p, w]
-            if x != NONE:
-                for bit in range(64):
-                    counts[w * 64 + bit] += np.int64((x >> np.uint64(bit)) & ONE) << p
-
-
 @maker
 def concerned(lineage, rows, mask):
     """Which of the rows some query in `mask` still wants."""
@@ -445,28 +327,21 @@ def require(plane, rows, lineage):
 
 @kernel
 def tally(lineage, rows, planes, counts):
-    """counts[query] += how many rows want it. Eight rows are summed place by place (carry-save), words side by side.
-
-    `planes` is scratch: 3 + PLANES rows of words.
-    """
-    total = rows.shape[0]
-    done = 0
-    while done < total:
-        stop = min(done + BLOCK, total)
-        planes[:, :] = NONE
-        whole = done + (stop - done) // 8 * 8
-        while done < whole:
-            add_eight(lineage, rows, done, whole, 0, 0, planes)
-            done += 8
-        put_down(planes, counts)
-        while done < stop:
-            own = lineage[np.int64(rows[done])]
-            for w in range(own.shape[0]):
-                x = own[w]
-                while x != NONE:
-                    counts[w * 64 + lowest_bit(x)] += 1
-                    x &= x - ONE
-            done += 1
+    """counts[query] += how many rows want it; `planes` are scratch (`kernels.counters`)."""
+    planes[:, :] = NONE
+    held = 0
+    whole = rows.shape[0] // 8 * 8
+    for i in range(0, whole, 8):
+        add_eight(lineage, rows, i, whole, 0, 0, planes)
+        held = added_eight(held, planes, counts)
+    put_down(planes, counts)
+    for i in range(whole, rows.shape[0]):
+        own = lineage[np.int64(rows[i])]
+        for w in range(own.shape[0]):
+            x = own[w]
+            while x != NONE:
+                counts[w * 64 + lowest_bit(x)] += 1
+                x &= x - ONE
 
 
 @kernel

@@ -19,6 +19,7 @@ from functools import reduce
 import numpy as np
 
 from penstock.data.batch import Array, Column, Mask
+from penstock.data.memory import aligned
 from penstock.data.types import Type
 from penstock.kernels import lineage as kernels
 from penstock.operators.domains import Mark, covered, holds_for, real_marks
@@ -85,12 +86,14 @@ class GroupedFilter:
     _index: Index | None = None
     _few: tuple[Array, Array, Array] | None = None
     """What `few` found, for which queries; None: nothing yet."""
+    _laid: tuple[list[int], Index | None, Array | None, Array | None] = ([], None, None, None)
+    """What `laid_open` told last, of which arrays."""
     _pins: dict[str, int] = field(default_factory=dict)
     """Codes of the constants that are strings."""
 
     def __post_init__(self) -> None:
         self.mask = np.zeros(self.words, np.uint64)
-        self.table = np.full((8, self.words), _ALL)
+        self.table = _resized(np.empty((0, 0), np.uint64), 8, self.words, _ALL)
         self._compute = self.evaluator.compile(self.subject)
         self.costly = raises(self.subject)
         self.plain = isinstance(self.subject, ColumnName)
@@ -230,8 +233,8 @@ class GroupedFilter:
         )  # fmt: skip
         return told
 
-    def _keys(self, columns: Sequence[Column], n: int) -> tuple[Array, Mask]:
-        """What is looked up, for every row."""
+    def _keys(self, columns: Sequence[Column], n: int, *, narrow: bool = False) -> tuple[Array, Mask]:
+        """What is looked up, for every row; `narrow`: may be of 32 bits, and where the column is."""
         column = self._compute(columns, n)
         values, valid = column.values, column.valid
         places = self._found().places
@@ -239,17 +242,23 @@ class GroupedFilter:
             values = places(np.ascontiguousarray(values), valid)[0]
         elif self.subject.type.is_float:
             values = real_marks(values)
-        return values.astype(np.int64), _NO_MASK if valid is None else valid.copy()
+        if not narrow or values.dtype not in (np.int32, np.int64):
+            values = values.astype(np.int64)
+        return np.ascontiguousarray(values), _NO_MASK if valid is None else valid.copy()
 
     def laid_open(self, columns: Sequence[Column], n: int) -> tuple[list[int], list[Array]]:
-        """What `kernels.lineage.pass_through` takes of a filter, and what must be held meanwhile."""
-        keys, valid = self._keys(columns, n)
+        """What kernels that take many filters are told of a filter, and what must be held meanwhile."""
+        keys, valid = self._keys(columns, n, narrow=True)
         index = self._found()
-        arrays = [index.directory, index.bounds, index.ids, index.direct, self.table]
-        told = [keys.ctypes.data, valid.ctypes.data if len(valid) else 0, index.low, index.shift]
-        for array in arrays:
-            told += [array.ctypes.data, len(array)]
-        return [*told, self.mask.ctypes.data], [keys, valid, *arrays, self.mask]
+        told, *of = self._laid
+        if not told or of[0] is not index or of[1] is not self.table or of[2] is not self.mask:
+            told = [index.low, index.shift, index.most]
+            for array in (index.directory, index.bounds, index.ids, index.direct, self.table):
+                told += [array.ctypes.data, len(array)]
+            told.append(self.mask.ctypes.data)
+            self._laid = told, index, self.table, self.mask
+        narrow = int(keys.dtype == np.int32)
+        return [keys.ctypes.data, narrow, valid.ctypes.data if len(valid) else 0, *told], [keys, valid]
 
     def _scattered(self, columns: Sequence[Column], rows: Array, n: int) -> tuple[Array, Mask]:
         """The same for some rows; the others hold anything."""
@@ -284,6 +293,8 @@ class GroupedFilter:
 
 
 def _resized(table: Array, rows: int, words: int, fill: np.uint64) -> Array:
-    made = np.full((rows, words), fill)
+    """With more room; bitmaps as wide as a line of the cache lie in one."""
+    made = aligned((rows, words), np.uint64)
+    made[:] = fill
     made[: len(table), : table.shape[1]] = table
     return made

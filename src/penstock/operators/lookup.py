@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.data.batch import Array, Column, Ints
+from penstock.kernels.filters import PADS
 from penstock.operators.expressions.texts import PerCode
 from penstock.state.arena import power_of_two
 from penstock.state.strings import Strings
@@ -16,21 +17,24 @@ PLACES = 1 << 12, 1 << 16
 """Of a directory, at least and at most; between, four for every bound: few then share one."""
 DIRECT = 1 << 13
 """Values from the first bound to the last up to which every one has a place of its own."""
+_GREATEST = np.iinfo(np.int64).max
 _NO_BOUNDS: Ints = np.empty(0, np.int64)
 _NO_IDS = _NO_PLACES = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What `kernels.lineage.visit` takes."""
+    """What `kernels.filters.look_up` takes."""
 
     low: int
     shift: int
     directory: Array
     bounds: Ints
-    """With room for one more."""
+    """And `PADS`."""
     ids: Array
     direct: Array
+    most: int = 0
+    """Bounds that one place of the directory leaves to look at, at most."""
     places: PerCode | None = None
     """Of strings: from codes to what is looked up."""
 
@@ -53,7 +57,8 @@ def numbers_index(bounds: Ints, ids: Array) -> Index:
     directory = np.full(places + 1, len(bounds), np.int32)
     directory[0] = 0
     directory[1:places][inside] = np.searchsorted(bounds, starts[inside].view(np.int64), side="left")
-    return Index(low, shift, directory, np.append(bounds, 0), ids, _NO_IDS)
+    most = int(np.diff(directory).max())
+    return Index(low, shift, directory, np.append(bounds, [_GREATEST] * PADS), ids, _NO_IDS, most)
 
 
 def texts_index(
@@ -77,4 +82,4 @@ def texts_index(
     cells[-1] = passed
     by_place = ids[cells]
     memo = PerCode(strings, np.dtype(np.int32), lambda codes: Column(by_place[strings.places(codes, among)]))
-    return Index(0, 0, _NO_PLACES, _NO_BOUNDS, _NO_IDS, np.arange(known, dtype=np.int32), memo)
+    return Index(0, 0, _NO_PLACES, _NO_BOUNDS, _NO_IDS, np.arange(known, dtype=np.int32), places=memo)

@@ -62,6 +62,8 @@ class Current:
         self.leaves: dict[Key, Leaf] = {}
         self.by_text: dict[str, Leaf] = {}
         """Those that a new plan may have too."""
+        self.eager: dict[Key, Leaf] = {}
+        """Those whose rows are taken in every step."""
         self.waiting = Waiting(eddy.again)
 
     def counts(self) -> Array:
@@ -89,7 +91,7 @@ class Current:
 
     def step(self, batch: Batch, now: int, *, meets: bool) -> tuple[dict[Key, Batch], Sorted, list[Member]]:
         """The rows of a step: by leaf those that are taken at once; all; the queries that failed. `meets`: a join reads them."""
-        taken = [leaf for leaf in self.leaves.values() if leaf.eager]
+        taken = list(self.eager.values())
         waits = bool(self.waiting.owed) and (self.waiting.is_hot or self._costly)
         found, failed = self.eddy.sort(batch, keep=meets or waits or bool(taken))
         made: dict[Key, Batch] = {}
@@ -163,7 +165,7 @@ class Sharing:
         """A plan begins to run; if it keeps no state, what it is owed from now on."""
         for one in self._shared(pipeline):
             one.users += 1
-            one.eager += not pipeline.lazy
+            self._hasten(one, not pipeline.lazy)
         if not pipeline.lazy:
             return None
         (source,) = pipeline.sources
@@ -179,9 +181,19 @@ class Sharing:
         """A plan that has begun is gone."""
         for one in self._shared(pipeline):
             one.users -= 1
-            one.eager -= not pipeline.lazy
+            self._hasten(one, -(not pipeline.lazy))
             if not one.users:
                 self._drop(one)
+
+    def _hasten(self, one: Leaf | Joined, more: int) -> None:
+        """So many more plans take its rows in every step."""
+        one.eager += more
+        if isinstance(one, Leaf):
+            eager = self.currents[one.key[1].split("\n")[0]].eager
+            if one.eager:
+                eager[one.key] = one
+            else:
+                eager.pop(one.key, None)
 
     def tidy(self) -> None:
         """A plan could not be made: let go of what no plan has."""
@@ -255,7 +267,7 @@ class Sharing:
     def burdens(self) -> Iterator[tuple[Waiting, int]]:
         """What waits for long, and up to where to hand it over."""
         for waiting in (*(c.waiting for c in self.currents.values()), *self.tuples.values()):
-            until = waiting.burden
+            until = waiting.burden()
             if until is not None:
                 yield waiting, until
 

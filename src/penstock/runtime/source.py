@@ -19,7 +19,8 @@ from penstock.state.arena import Arena
 class Source:
     """W (`watermark`): every row with ts < W has come; a row below W when it arrives is late.
 
-    What is pushed stays the caller's memory until it is taken (in fresh memory, slice by slice) or `own` is called.
+    What is pushed stays the caller's memory until it is taken (in fresh memory, slice by slice) or `own` is called; but what
+    nobody can write to is never copied.
     """
 
     def __init__(self, stream: Stream, floor: int) -> None:
@@ -80,7 +81,7 @@ class Source:
     def own(self) -> None:
         """Copy what still waits: the caller may write to what it gave."""
         if self._borrowed and self._waiting:
-            columns = tuple([c.copy() for c in self._waiting[-1].columns])
+            columns = tuple([c.kept() for c in self._waiting[-1].columns])
             ts = columns[self.stream.time].values
             self._waiting[-1] = Batch(ts, ts, columns)
         self._borrowed = False
@@ -104,7 +105,7 @@ class Source:
         return marks
 
     def take(self, clock: int) -> Batch | None:
-        """Waiting rows with ts <= clock, in (ts, arrival) order, in memory of their own."""
+        """Waiting rows with ts <= clock, in (ts, arrival) order, in memory that stays as it is."""
         self._settle()
         waiting, whole = self._waiting, 0
         while whole < len(waiting) and waiting[whole].ts[-1] <= clock:
@@ -178,5 +179,5 @@ def _taken(columns: Sequence[Column], rows: Ints) -> tuple[Column, ...]:
 
 
 def _stacked(parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:
-    """One after the other, in memory of their own."""
-    return tuple(c[0].copy() if len(c) == 1 else concat(c) for c in zip(*parts, strict=True))
+    """One after the other, in memory that stays as it is."""
+    return tuple(c[0].kept() if len(c) == 1 else concat(c) for c in zip(*parts, strict=True))

@@ -30,25 +30,29 @@ Again = Callable[[Batch], Sorted]
 class Chunk:
     """Rows of a step that wait for those who are owed them."""
 
-    __slots__ = ("_again", "_split", "found", "now", "waiting")
+    __slots__ = ("_again", "_found", "_split", "batch", "counts", "now", "rows", "waiting")
 
     def __init__(self, found: Sorted, now: int, waiting: int, again: Again | None) -> None:
-        self.found = _compact(found)
+        self.rows = len(found.rows)
+        """So many of them somebody wants."""
+        found = _compact(found)
+        self.batch = found.batch
+        self.counts = found.counts
         self.now = now
         self.waiting = waiting
         """For so many."""
         self._again = again
+        self._found = None if found.lineage is None else found
         self._split: Split | None = None
 
     def of(self, bit: int) -> Batch:
         """A query's rows."""
         if self._split is None:
-            if self.found.lineage is None:
+            if self._found is None:
                 assert self._again is not None
-                self.found = self._again(self.found.batch)
-            self._split = self.found.split()
-            self.found.lineage = None
-        return self.found.batch.take(self._split.of(bit))
+                self._found = self._again(self.batch)
+            self._split, self._found = self._found.split(), None
+        return self.batch.take(self._split.of(bit))
 
 
 def _compact(found: Sorted) -> Sorted:
@@ -71,6 +75,7 @@ class Waiting:
         self._chunks: deque[Chunk] = deque()
         self._first = 0
         self._hot = 0
+        self._asked = 0
 
     @property
     def end(self) -> int:
@@ -84,7 +89,7 @@ class Waiting:
 
     @property
     def rows(self) -> int:
-        return sum(len(chunk.found.rows) for chunk in self._chunks)
+        return sum(chunk.rows for chunk in self._chunks)
 
     def add(self, found: Sorted, now: int) -> None:
         """Rows of a step."""
@@ -104,19 +109,20 @@ class Waiting:
             self._chunks.popleft()
             self._first += 1
 
-    @property
     def burden(self) -> int | None:
-        """The chunk up to which to hand over, if that takes less than keeping it."""
-        if len(self._chunks) <= MANY:
+        """The chunk up to which to hand over, if that takes less than keeping it; asked anew when `MANY` more wait."""
+        self._asked = min(self._asked, len(self._chunks))
+        if len(self._chunks) <= self._asked + MANY:
             return None
+        self._asked = len(self._chunks)
         number = self.end - MANY
         chunk = self._chunks[number - 1 - self._first]
         late = [owed for owed in self.owed if owed.next < number]
-        return number if 2 * sum(owed.wanted(chunk) for owed in late) <= len(chunk.found.batch) else None
+        return number if 2 * sum(owed.wanted(chunk) for owed in late) <= len(chunk.batch) else None
 
     def columns_in_use(self) -> Iterator[tuple[Column, ...]]:
         for chunk in self._chunks:
-            yield chunk.found.batch.columns
+            yield chunk.batch.columns
 
 
 class Owed:
@@ -144,7 +150,7 @@ class Owed:
         return self._waiting is waiting
 
     def wanted(self, chunk: Chunk) -> int:
-        return int(chunk.found.counts[self._bit])
+        return int(chunk.counts[self._bit])
 
     def hand_over(self, answer: Answer, until: int | None = None) -> None:
         """Give the answer its rows (of the chunks before `until`)."""

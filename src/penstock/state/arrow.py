@@ -56,10 +56,33 @@ def to_arrow(column: Column, kind: Type, strings: Strings) -> pa.Array:
 
 
 def as_it_lies(array: pa.Array | pa.ChunkedArray, kind: Type) -> Column | None:
-    """Numbers of the declared type in one piece, none of them NULL, without a copy (read-only); else None."""
+    """Numbers of the declared type in one piece, none of them NULL, without a copy; else None.
+
+    Arrow's memory is lent for good if nobody can write to it: so it is with what was read from a socket, a file or another
+    process, and with read-only NumPy arrays. Other columns are read-only, and what they lie in may change.
+    """
     if kind.is_numeric and array.type == kind.arrow and not array.null_count and isinstance(array, pa.Array):
-        return Column(array.to_numpy())
+        payload = array.buffers()[1]
+        if payload is None or payload.is_mutable or not len(array):
+            return Column(array.to_numpy())
+        return Column(np.asarray(_Lent(payload, kind.dtype, len(array), array.offset)), lent=True)
     return None
+
+
+class _Lent:
+    """Memory as NumPy sees it, held by the array that is made of it. It is called writable, because kernels are compiled for such
+    arrays; nothing writes to what was pushed."""
+
+    __slots__ = ("__array_interface__", "_payload")
+
+    def __init__(self, payload: pa.Buffer, dtype: np.dtype[np.generic], rows: int, offset: int) -> None:
+        self._payload = payload
+        self.__array_interface__ = {
+            "data": (payload.address + offset * dtype.itemsize, False),
+            "shape": (rows,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
 
 
 def from_arrow(array: pa.Array, kind: Type, strings: Strings) -> Column:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.memory import aligned
 from penstock.surfaces.benches.standing.workload import Range, Ranges
 
 Array = NDArray[Any]
@@ -83,7 +84,9 @@ def _tile(queries: Sequence[Ranges], members: Sequence[int], words: int) -> Tile
     rows = [len(bits) for _, bits in parts]
     base = np.cumsum([0, *rows[:-1]]).astype(np.int32)
     extremes = np.array([[ALL], [0]], np.uint64).repeat(words, axis=1)
-    bits = np.concatenate([*(bits for _, bits in parts), extremes])
+    whole = [*(bits for _, bits in parts), extremes]
+    # A bitmap in two lines of the cache instead of one costs a third of the speed.
+    bits = np.concatenate(whole, out=aligned((sum(map(len, whole)), words), np.uint64))
     return Tile(
         np.array(members, np.int64),
         np.array(chosen, np.int64),

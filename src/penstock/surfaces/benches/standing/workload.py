@@ -79,7 +79,13 @@ def batches(count: int, rows: int = BATCH, *, start: int = 0, seed: int = 7) -> 
     for first in range(start, start + count * rows, rows):
         ts = np.arange(first, first + rows, dtype=np.int64)
         values = [random.integers(0, DOMAIN, rows, dtype=np.int32) for _ in ATTRIBUTES]
-        yield pa.RecordBatch.from_arrays([pa.array(c) for c in (ts, *values)], schema=_SCHEMA)
+        yield received(pa.RecordBatch.from_arrays([pa.array(c) for c in (ts, *values)], schema=_SCHEMA))
+
+
+def received(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they come from a socket, a file or another process: in memory that nobody can write to."""
+    message = rows.serialize()
+    return pa.ipc.read_record_batch(message, rows.schema)
 
 
 def attributes(batch: pa.RecordBatch) -> tuple[Array, ...]:
