@@ -225,3 +225,41 @@ def test_changes_are_the_same_however_seldom_somebody_asks() -> None:
     often = said(1)
     assert said(8) == said(40) == often
     assert all(often)
+
+
+def test_queries_that_are_asked_regularly_are_served_together() -> None:
+    s = session()
+    low, high, other = (
+        s.query(f"SELECT {columns} FROM a WHERE x {test}")
+        for columns, test in (("x, s", "< 3"), ("x, s", "> 7"), ("s, x", "< 5"))
+    )
+    never = s.query("SELECT x, s FROM a WHERE x > 1")
+    step(s, 1)
+    assert [values(q) for q in (low, high, other)] == [[0, 1, 2], [8, 9], [0, 1, 2, 3, 4]]
+    step(s, 2)
+    assert values(low, "s") == ["2 0", "2 1", "2 2"]
+    (_, chunk) = waiting(s)._chunks
+    assert [part[0].column("s").to_pylist() for part in chunk.made.values()] == [["2 8", "2 9"]], (
+        "who selects other columns is not like it, and one is never asked"
+    )
+    assert values(high, "s") == ["2 8", "2 9"] and not chunk.made
+    assert values(other) == [0, 1, 2, 3, 4]
+    step(s, 3)
+    assert values(low) == [0, 1, 2]
+    assert len(waiting(s)._chunks[-1].made) == 1
+    high.drop()
+    assert not waiting(s)._chunks[-1].made
+    assert values(never, "s") == [f"{ts} {x}" for ts in (1, 2, 3) for x in range(2, 10)]
+
+
+def test_answers_that_are_kept_are_served_together_too() -> None:
+    s, apart = session(), session(share=False)
+    texts = [f"SELECT x, y FROM a [RANGE 3] WHERE x > {n}" for n in range(6)] + [AB, AB + " AND l.x > 2"]
+    both = [[of.query(text) for text in texts] for of in (s, apart)]
+    for ts in range(9):
+        for of in (s, apart):
+            step(of, ts, b=5)
+        for mine, theirs in zip(*both, strict=True):
+            order = [(name, "ascending") for name in ("__ts", "__exp", *mine.snapshot().column_names)]
+            assert mine.changes().sort_by(order).equals(theirs.changes().sort_by(order))
+            assert mine.snapshot().sort_by(order[2:]).equals(theirs.snapshot().sort_by(order[2:]))

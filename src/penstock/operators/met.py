@@ -27,7 +27,7 @@ class Met:
     def __init__(
         self, site: Site, inputs: Sequence[tuple[int, int, int | None]], tests: Sequence[Expression]
     ) -> None:
-        self._inputs = tuple(inputs)
+        self.inputs = tuple(inputs)
         self._width = sum(width for _, width, _ in inputs)
         self._tests = tuple(tests)
         self._tester = Tester(site)
@@ -38,7 +38,7 @@ class Met:
             return empty(self._width)
         exp = np.full(len(batch), FOREVER)
         columns: list[Column] = []
-        for at, width, window in self._inputs:
+        for at, width, window in self.inputs:
             if window is not None:
                 exp = np.minimum(exp, batch.columns[at].values + window)
             columns += batch.columns[at + 1 : at + 1 + width]

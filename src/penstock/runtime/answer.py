@@ -100,11 +100,23 @@ class Answer:
         n = len(batch)
         if n == 0:
             return
-        batch = _gathered(batch)
+        written = self.written(batch)
         self.matched += n if batch.sign is None else (n + int(batch.sign.sum())) // 2
-        self._pending.append(self._arrow(batch))
+        self._pending.append(written)
         if kept and not self._told:
             self._view.add(batch, now)
+
+    def take_part(self, written: pa.RecordBatch, batch: Batch, begin: int, now: int) -> None:
+        """The same for rows from `begin` on of a batch that was written for several queries; they keep no state and take
+        nothing back."""
+        self.matched += written.num_rows
+        self._pending.append(written)
+        if self.kept:
+            self._view.add(batch.slice(begin, begin + written.num_rows), now)
+
+    def written(self, batch: Batch) -> pa.RecordBatch:
+        """Changes as they leave."""
+        return self._arrow(_gathered(batch))
 
     def _netted(self, batch: Batch) -> Batch:
         """Without '-' and '+' of equal rows (values and exp) in one instant."""

@@ -45,6 +45,7 @@ from penstock.operators.windows import (
 )
 from penstock.plan.edges import Edge, edge
 from penstock.plan.expressions import Expression
+from penstock.plan.fingerprint import outline
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
@@ -95,6 +96,8 @@ class Pipeline:
     """Every end of the answer's rows comes as a '-'."""
     lazy: bool = False
     """Nothing is remembered and nothing can fail: it may run over the rows of several steps at once, later."""
+    likeness: tuple[object, ...] = ()
+    """If it is lazy: where this is the same, the same is said of a row."""
     operators: dict[int, list[Operator]] = field(default_factory=dict)
     """By the identity of the plan's node that they run."""
     places: dict[int, int] = field(default_factory=dict)
@@ -209,6 +212,10 @@ def build(
     pipeline = Pipeline(Arena() if arena is None else arena, may_move=may_move)
     builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, shares, meets)
     builder.build(root.node, all_of(root.node))
+    if pipeline.lazy:
+        names = tuple(field.name for field in root.node.schema[: root.visible])
+        met = tuple(operator.inputs for operator, _ in pipeline.stages if isinstance(operator, Met))
+        pipeline.likeness = (outline(root.node), names, met)
     return pipeline
 
 

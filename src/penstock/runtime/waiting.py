@@ -4,15 +4,17 @@ Paper      Madden et al. 2002, §2.1: a tuple is never copied per query; output 
 Invariant  a query that keeps no state says the same whenever it is handed its rows, so long as it is in order.
 
 Rows of a step are a *chunk*; who wants which is kept with it, or found out again when somebody asks. Few rows that hold
-many up are handed over unasked.
+many up are handed over unasked. Queries that say the same of a row and are asked regularly are served together: their rows
+are gathered and written once, and each gets its part.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
 from penstock.flow.eddy import Sorted, Split
@@ -24,13 +26,19 @@ HOT = 8
 MANY = 32
 """Chunks that wait, from which on few rows that hold many up are handed over."""
 
+TOGETHER = 1 << 16
+"""Rows that are gathered at once for several queries: who keeps a part of them keeps them all."""
+
 Again = Callable[[Batch], Sorted]
+Likeness = tuple[object, ...]
+Part = tuple[pa.RecordBatch, Batch, int]
+"""Rows as they leave, and where they begin in a batch."""
 
 
 class Chunk:
     """Rows of a step that wait for those who are owed them."""
 
-    __slots__ = ("_again", "_found", "_split", "batch", "counts", "now", "rows", "waiting")
+    __slots__ = ("_again", "_found", "_split", "batch", "counts", "made", "next", "now", "rows", "waiting")
 
     def __init__(self, found: Sorted, now: int, waiting: int, again: Again | None) -> None:
         self.rows = len(found.rows)
@@ -44,15 +52,21 @@ class Chunk:
         self._again = again
         self._found = None if found.lineage is None else found
         self._split: Split | None = None
+        self.made: dict[Owed, Part] = {}
+        """What is ready for those who will ask for it."""
+        self.next: dict[Likeness, Iterator[Owed]] = {}
+        """By likeness: who else may be served."""
 
-    def of(self, bit: int) -> Batch:
-        """A query's rows."""
+    def of(self, bits: Sequence[int]) -> Batch:
+        """The rows of queries, one after the other."""
         if self._split is None:
             if self._found is None:
                 assert self._again is not None
                 self._found = self._again(self.batch)
             self._split, self._found = self._found.split(), None
-        return self.batch.take(self._split.of(bit))
+        split = self._split
+        rows = [split.of(bit) for bit in bits]
+        return self.batch.take(rows[0] if len(rows) == 1 else np.concatenate(rows))
 
 
 def _compact(found: Sorted) -> Sorted:
@@ -71,6 +85,7 @@ class Waiting:
 
     def __init__(self, again: Again | None = None) -> None:
         self.owed: set[Owed] = set()
+        self.alike: dict[Likeness, dict[Owed, None]] = {}
         self._again = again
         self._chunks: deque[Chunk] = deque()
         self._first = 0
@@ -128,45 +143,82 @@ class Waiting:
 class Owed:
     """Rows that a query which keeps no state has not been handed over."""
 
-    __slots__ = ("_bit", "_counted", "_counts", "_pipeline", "_source", "_waiting", "next")
+    __slots__ = ("_counted", "_counts", "_last", "_pipeline", "_source", "_waiting", "bit", "next")
 
     def __init__(self, waiting: Waiting, counts: Callable[[], Array], bit: int, pipeline: Pipeline) -> None:
         self._waiting = waiting
         self._counts = counts
-        self._bit = bit
+        self.bit = bit
         self._pipeline = pipeline
         (self._source,) = pipeline.sources
         self.next = waiting.end
         """The first chunk it has not been handed over."""
+        self._last = -HOT
+        """The chunk before which it was asked last."""
         self._counted = int(counts()[bit])
         waiting.owed.add(self)
+        waiting.alike.setdefault(pipeline.likeness, {})[self] = None
 
     @property
     def count(self) -> int:
         """How many."""
-        return int(self._counts()[self._bit]) - self._counted
+        return int(self._counts()[self.bit]) - self._counted
 
     def is_in(self, waiting: Waiting) -> bool:
         return self._waiting is waiting
 
     def wanted(self, chunk: Chunk) -> int:
-        return int(chunk.counts[self._bit])
+        return int(chunk.counts[self.bit])
 
     def hand_over(self, answer: Answer, until: int | None = None) -> None:
-        """Give the answer its rows (of the chunks before `until`)."""
+        """Give the answer its rows; or unasked, of the chunks before `until`."""
         end = self._waiting.end if until is None else until
-        for chunk in self._waiting.take(self.next, end):
+        for number, chunk in enumerate(self._waiting.take(self.next, end), self.next):
             chunk.waiting -= 1
-            wanted = self.wanted(chunk)
-            if wanted:
-                self._counted += wanted
-                answer.take(self._pipeline.step({self._source: chunk.of(self._bit)}, chunk.now), chunk.now)
+            if self.wanted(chunk):
+                if self not in chunk.made:
+                    self._serve(chunk, number, answer)
+                written, batch, begin = chunk.made.pop(self)
+                self._counted += written.num_rows
+                answer.take_part(written, batch, begin, chunk.now)
         self.next = end
+        if until is None:
+            self._last = end
         self._waiting.let_go()
+
+    def _serve(self, chunk: Chunk, number: int, answer: Answer) -> None:
+        """Make ready what it wants of a chunk, and with it what others like it will."""
+        served, rows = [self], self.wanted(chunk)
+        likeness = self._pipeline.likeness
+        if likeness not in chunk.next:
+            chunk.next[likeness] = iter(list(self._waiting.alike[likeness]))
+        if self.is_regular(number):
+            for other in chunk.next[likeness]:
+                if other is not self and other.next <= number and other.is_regular(number):
+                    served.append(other)
+                    rows += other.wanted(chunk)
+                if rows >= TOGETHER:
+                    break
+        batch = self._pipeline.step({self._source: chunk.of([one.bit for one in served])}, chunk.now)
+        written, begin = answer.written(batch), 0
+        for one in served:
+            wanted = one.wanted(chunk)
+            if wanted:
+                chunk.made[one] = written.slice(begin, wanted), batch, begin
+            begin += wanted
+
+    def is_regular(self, number: int) -> bool:
+        """It was asked not long before a chunk came."""
+        return number - self._last < HOT
 
     def close(self) -> None:
         """Nobody will ask."""
         for chunk in self._waiting.take(self.next, self._waiting.end):
             chunk.waiting -= 1
+            chunk.made.pop(self, None)
         self._waiting.owed.discard(self)
+        alike = self._waiting.alike[self._pipeline.likeness]
+        del alike[self]
+        if not alike:
+            del self._waiting.alike[self._pipeline.likeness]
         self._waiting.let_go()
