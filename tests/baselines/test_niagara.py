@@ -36,7 +36,7 @@ def test_all_plans_give_every_query_its_rows(queries: int, per_symbol: int) -> N
     constants = stocks.constants(queries)
     engine = given(cacq.by_constants(market, constants, penstock.connect()), market)
     for name, plan in PLANS.items():
-        assert given(plan(market.articles, constants), market) == engine, name
+        assert given(plan(market.articles, constants, penstock.connect()), market) == engine, name
     found = [list(zip(t["__ts"].to_pylist(), t["story"].to_pylist(), strict=True)) for t in engine]
     assert found == pairs(market, constants)
     assert len(found[0]) == 2 * 30 * per_symbol
@@ -49,7 +49,7 @@ def test_a_quote_without_articles_and_a_query_without_quotes() -> None:
     engine = given(cacq.by_constants(fewer, constants, penstock.connect()), fewer)
     assert [t.num_rows for t in engine] == [0, 5]
     for name, plan in PLANS.items():
-        assert given(plan(fewer.articles, constants), fewer) == engine, name
+        assert given(plan(fewer.articles, constants, penstock.connect()), fewer) == engine, name
 
 
 def test_constants_differ_and_the_first_lets_everything_through() -> None:
@@ -63,7 +63,7 @@ def test_functions_above_the_join_give_what_functions_below_it_give(per_symbol: 
     market = stocks.market(2, symbols=25, per_symbol=per_symbol)
     predicates = [udf.predicate(c, seed, longest=3) for seed, c in enumerate(stocks.constants(4))]
     engine = given(cacq.by_functions(market, predicates, penstock.connect()), market)
-    assert given(udf.JoinFirst(market.articles, predicates), market) == engine
+    assert given(udf.JoinFirst(market.articles, predicates, penstock.connect()), market) == engine
     assert engine[0].num_rows == 2 * 25 * per_symbol > engine[1].num_rows
 
 
@@ -80,7 +80,7 @@ def test_functions_are_applied_to_quotes_by_the_engine_and_to_joined_rows_by_the
 
     cacq.by_functions(market, [wanted], penstock.connect())(market.quotes[0])
     below, seen[:] = sum(seen), []
-    udf.JoinFirst(market.articles, [wanted])(market.quotes[0])
+    udf.JoinFirst(market.articles, [wanted], penstock.connect())(market.quotes[0])
     assert (below, sum(seen)) == (25, 25 * per_symbol)
 
 

@@ -272,7 +272,7 @@ def test_programs_that_give_other_rows_are_a_loud_error() -> None:
     constants = [0, 50_000]
     programs = {
         "one": cacq.by_constants(market, constants, penstock.connect()),
-        "other": niagara.JoinFirst(market.articles, [0, 40_000]),
+        "other": niagara.JoinFirst(market.articles, [0, 40_000], penstock.connect()),
     }
     with pytest.raises(StateError, match="one and other differ here: query 1 is given other rows"):
         niagara.in_turn(programs, market, "here", silent)
@@ -292,7 +292,7 @@ def test_functions_are_judged_with_one_article_and_with_the_most() -> None:
         return data({udf.CACQ: {1: 10.0, 10: 10.0}, udf.JOIN_FIRST: {1: 9.0, 10: most}})
 
     assert judge(udf.CHART, lines(80.0))["holds"]
-    assert failed(judge(udf.CHART, lines(30.0))) == ["time of join-first against CACQ, 10 articles a quote"]
+    assert failed(judge(udf.CHART, lines(29.0))) == ["time of join-first against CACQ, 10 articles a quote"]
 
 
 def test_rows_are_the_same_for_the_same_seed() -> None:

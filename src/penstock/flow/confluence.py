@@ -293,9 +293,10 @@ class Confluence:
         if found is None or not len(found.rows):
             return None
         assert found.lineage is not None
-        lineage = found.lineage[found.rows]
+        lineage, batch = found.lineage, found.batch
+        if len(found.rows) < len(batch):
+            lineage, batch = lineage[found.rows], batch.take(found.rows)
         lines = [np.ascontiguousarray(lineage[:, self.roles[role].words]) for role in stem.roles]
-        batch = found.batch.take(found.rows)
         keys, texts = self._keys(stem, batch, lines)
         alive = np.array([line.any(axis=1) for line in lines])
         some = alive.any(axis=0)
@@ -342,9 +343,11 @@ class Confluence:
             entered = np.zeros(len(batch), np.bool_)
             for at, (role, line) in enumerate(zip(stem.roles, some.lines, strict=True)):
                 rows = np.flatnonzero(some.alive[at])
-                line = line if len(rows) == len(line) else line[rows]
-                notes[:, at] = 0
-                if len(rows):
+                if len(rows) == len(line):
+                    notes[:, at] = self.lineages.numbers(line)
+                else:
+                    line = line[rows]
+                    notes[:, at] = 0
                     notes[rows, at] = self.lineages.numbers(line)
                 parts[role] = (batch.ts[rows], first + rows, line, ~entered[rows])
                 entered[rows] = True

@@ -14,11 +14,13 @@ import numpy as np
 
 from penstock.kernels.chains import BASE, FIELD, HEADS, SHIFT, TAIL, WIDTH
 from penstock.kernels.hashing import spread
-from penstock.kernels.jit import inline, ix, kernel
+from penstock.kernels.jit import inline, ix, kernel, prefetch
 
 ROLE, EDGE, INDEX, GIVER, GIVER_EDGE, GIVER_INDEX, CHILD, NEXT = range(8)
 """Of a node: the role visited, its SteM and index; the role that gives the key, its SteM and index; first child, next sibling."""
 NONE = np.uint64(0)
+AHEAD = 12
+"""Events after which what was asked for is there."""
 
 
 @inline
@@ -44,6 +46,23 @@ def still(age, first, last, lengths):
     return first
 
 
+@inline
+def look_ahead(e, roles, slots, home, edges, indexes, first_index, rows, head, nodes, roots):
+    """Ask for what an event that is to come will read first: where chains of its keys begin, its own and those it walks along."""
+    role = np.int64(roles[ix(e)])
+    edge = home[ix(role)]
+    own = edges[ix(edge), BASE] + np.int64(slots[ix(e)]) * edges[ix(edge), WIDTH]
+    for index in range(first_index[ix(edge)], first_index[ix(edge + 1)]):
+        k = rows[ix(own + indexes[ix(index), FIELD])]
+        prefetch(head, indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))
+    v = roots[ix(role)]
+    while v >= 0:
+        k = rows[ix(own + indexes[ix(nodes[ix(v), GIVER_INDEX]), FIELD])]
+        index = nodes[ix(v), INDEX]
+        prefetch(head, indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))
+        v = nodes[ix(v), NEXT]
+
+
 @kernel
 def meet(
     begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, head, home, fields, sight,
@@ -59,43 +78,50 @@ def meet(
     """
     n = 0
     room = out_ts.shape[0]
+    words = need.shape[1]
+    roles_ = out_slot.shape[0]
     at, node, cursor, wanted = work[0], work[1], work[2], work[3]
     for e in range(begin, times.shape[0]):
-        t = times[e]
-        role = np.int64(roles[e])
-        slot = np.int64(slots[e])
+        if e + AHEAD < times.shape[0]:
+            look_ahead(e + AHEAD, roles, slots, home, edges, indexes, first_index, rows, head, nodes, roots)
+        t = times[ix(e)]
+        role = np.int64(roles[ix(e)])
+        slot = np.int64(slots[ix(e)])
         mark = n
-        at[role] = slot
-        for w in range(need.shape[1]):
-            kept[0, w] = lineage[lines[e], w]
+        at[ix(role)] = slot
+        for w in range(words):
+            kept[0, w] = lineage[ix(lines[ix(e)]), w]
         d = 0
-        node[0] = roots[role]
+        node[0] = roots[ix(role)]
         cursor[0] = -2
         while d >= 0:
-            v = node[d]
+            v = node[ix(d)]
             if v < 0:
                 d -= 1
                 continue
-            target, edge = nodes[v, ROLE], nodes[v, EDGE]
-            base, width, tail = edges[edge, BASE], edges[edge, WIDTH], edges[edge, TAIL]
-            index = nodes[v, INDEX]
-            field = indexes[index, FIELD]
-            s = cursor[d]
+            of = nodes[ix(v)]
+            target, edge, index = of[ROLE], of[EDGE], of[INDEX]
+            base, width, tail = edges[ix(edge), BASE], edges[ix(edge), WIDTH], edges[ix(edge), TAIL]
+            field = indexes[ix(index), FIELD]
+            s = cursor[ix(d)]
             if s == -2:
                 some = NONE
-                for w in range(need.shape[1]):
-                    some |= kept[d, w] & need[v, w]
+                for w in range(words):
+                    some |= kept[ix(d), w] & need[ix(v), w]
                 if some == NONE:
-                    node[d] = nodes[v, NEXT]
+                    node[ix(d)] = of[NEXT]
                     continue
-                giver = nodes[v, GIVER_EDGE]
-                own = edges[giver, BASE] + at[nodes[v, GIVER]] * edges[giver, WIDTH]
-                k = rows[ix(own + indexes[nodes[v, GIVER_INDEX], FIELD])]
-                wanted[d] = k
-                s = np.int64(head[indexes[index, HEADS] + np.int64(spread(k, indexes[index, SHIFT]))])
-                stats[v, 0] += 1
-            k = wanted[d]
-            oldest = t - sight[edge]
+                giver = of[GIVER_EDGE]
+                own = edges[ix(giver), BASE] + at[ix(of[GIVER])] * edges[ix(giver), WIDTH]
+                k = rows[ix(own + indexes[ix(of[GIVER_INDEX]), FIELD])]
+                wanted[ix(d)] = k
+                s = np.int64(
+                    head[ix(indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))]
+                )
+                stats[ix(v), 0] += 1
+            k = wanted[ix(d)]
+            oldest = t - sight[ix(edge)]
+            first, last, line_at = window_first[ix(target)], window_first[ix(target + 1)], fields[ix(target)]
             found = False
             while s >= tail:
                 p = base + s * width
@@ -104,45 +130,43 @@ def meet(
                     s = np.int64(-1)
                     break
                 if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
-                    w = still(t - x, window_first[target], window_first[target + 1], lengths)
-                    if w < window_first[target + 1]:
-                        line = rows[ix(p + fields[target])]
-                        if agreed(kept[d + 1], kept[d], need[v], known[line], masks[w]):
+                    w = still(t - x, first, last, lengths)
+                    if w < last:
+                        line = rows[ix(p + line_at)]
+                        if agreed(kept[ix(d + 1)], kept[ix(d)], need[ix(v)], known[ix(line)], masks[ix(w)]):
                             found = True
                             break
                 s = rows[ix(p + field + 1)]
             if not found:
-                node[d] = nodes[v, NEXT]
-                cursor[d] = -2
+                node[ix(d)] = of[NEXT]
+                cursor[ix(d)] = -2
                 continue
-            stats[v, 1] += 1
-            at[target] = s
-            cursor[d] = rows[ix(base + s * width + field + 1)]
-            if cursor[d] < 0:
-                cursor[d] = -1
+            stats[ix(v), 1] += 1
+            at[ix(target)] = s
+            cursor[ix(d)] = max(rows[ix(base + s * width + field + 1)], -1)
             some = NONE
-            for w in range(need.shape[1]):
-                some |= kept[d + 1, w] & done[v, w]
+            for w in range(words):
+                some |= kept[ix(d + 1), w] & done[ix(v), w]
             if some != NONE:
                 if n == room:
                     return e, mark
-                out_ts[n] = t
-                out_node[n] = v
-                for j in range(out_slot.shape[0]):
-                    out_slot[j, n] = at[j]
-                for w in range(need.shape[1]):
-                    out_line[n, w] = kept[d + 1, w] & done[v, w]
+                out_ts[ix(n)] = t
+                out_node[ix(n)] = v
+                for j in range(roles_):
+                    out_slot[j, ix(n)] = at[j]
+                for w in range(words):
+                    out_line[ix(n), w] = kept[ix(d + 1), w] & done[ix(v), w]
                 n += 1
-            if nodes[v, CHILD] >= 0:
+            if of[CHILD] >= 0:
                 d += 1
-                node[d] = nodes[v, CHILD]
-                cursor[d] = -2
-        if entering[e]:
-            own_edge = home[role]
-            own = edges[own_edge, BASE] + slot * edges[own_edge, WIDTH]
-            for index in range(first_index[own_edge], first_index[own_edge + 1]):
-                p = own + indexes[index, FIELD]
-                b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
-                rows[ix(p + 1)] = head[b]
-                head[b] = slot
+                node[ix(d)] = of[CHILD]
+                cursor[ix(d)] = -2
+        if entering[ix(e)]:
+            own_edge = home[ix(role)]
+            own = edges[ix(own_edge), BASE] + slot * edges[ix(own_edge), WIDTH]
+            for index in range(first_index[ix(own_edge)], first_index[ix(own_edge + 1)]):
+                p = own + indexes[ix(index), FIELD]
+                b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
+                rows[ix(p + 1)] = head[ix(b)]
+                head[ix(b)] = slot
     return times.shape[0], n

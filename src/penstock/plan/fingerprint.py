@@ -58,11 +58,11 @@ def describe(node: Node) -> str:
     return f"{_OWN[type(node)](node)}({', '.join(describe(i) for i in node.inputs)})"
 
 
-def outline(node: Node) -> str:
+def likeness(node: Node) -> str:
     """The same without its selections: plans alike in all else say the same of a row that they select."""
     if isinstance(node, Filter):
-        return outline(node.input)
-    return f"{_OWN[type(node)](node)}({', '.join(outline(i) for i in node.inputs)})"
+        return likeness(node.input)
+    return f"{_OWN[type(node)](node)}({', '.join(likeness(i) for i in node.inputs)})"
 
 
 def _expression(expression: Expression) -> str:

@@ -40,8 +40,11 @@ def adopted(
     upkeep: Upkeep,
     sharing: Sharing,
     now: int,
+    *,
+    alone: bool,
 ) -> Pipeline:
-    """A pipeline of the same plan whose joins are shared, which goes on where this one is at `now`."""
+    """A pipeline of the same plan whose joins are shared, which goes on where this one is at `now`; if it runs for one query
+    `alone`, its rows may wait."""
     plain = build(root, evaluator, strings, since, upkeep, shares=_Rehearsal(), meets=True)
     arrays, saved = pipeline.arena.arrays, {}
     for node, names in plain.names.items():
@@ -62,7 +65,7 @@ def adopted(
     made = build(root, evaluator, strings, since, upkeep, arena, shares=sharing, meets=True)
     arena.complete()
     arena.visits = pipeline.arena.visits
-    made.lazy = False
+    made.lazy &= alone
     for node, join in joins.items():
         stage = made.places[node]
         (source,) = made.stages[stage][1]

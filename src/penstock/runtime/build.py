@@ -45,7 +45,7 @@ from penstock.operators.windows import (
 )
 from penstock.plan.edges import Edge, edge
 from penstock.plan.expressions import Expression
-from penstock.plan.fingerprint import outline
+from penstock.plan.fingerprint import likeness
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import (
     Aggregate,
@@ -215,7 +215,7 @@ def build(
     if pipeline.lazy:
         names = tuple(field.name for field in root.node.schema[: root.visible])
         met = tuple(operator.inputs for operator, _ in pipeline.stages if isinstance(operator, Met))
-        pipeline.likeness = (outline(root.node), names, met)
+        pipeline.likeness = (likeness(root.node), names, met)
     return pipeline
 
 

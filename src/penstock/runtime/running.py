@@ -157,11 +157,15 @@ class Running:
                 continue
             evaluator = Evaluator(self._strings, self._functions)
             tail.pipeline = adopted(
-                old, first.root, first.since, evaluator, self._strings, self._upkeep, self._sharing, now
-            )
+                old, first.root, first.since, evaluator, self._strings, self._upkeep, self._sharing, now,
+                alone=len(tail.standings) == 1,
+            )  # fmt: skip
             del self.tails[id(old)]
-            self.tails[id(tail.pipeline)] = tail
-            self._sharing.begin(tail.pipeline)
+            first.owed = self._sharing.begin(tail.pipeline)
+            if first.owed is None:
+                self.tails[id(tail.pipeline)] = tail
+            elif tail.key is not None:
+                del self._known[tail.key]
             self._sharing.release(old)
             first.evaluator.release()
             for standing in tail.standings:

@@ -1,14 +1,13 @@
-"""Static grouped plans for queries that differ in a constant, as vectorised programs.
+"""Static grouped plans for queries that differ in a constant: the engine's join, and around it vectorised programs.
 
 ::
 
-    push-down   quotes ⋈ constants ─ split ─┬ ⋈ articles ─▶ query 1      one join a query, all on one hash table
-                                            └ ⋈ articles ─▶ query 2
-    join-first  quotes ⋈ articles ─ ⋈ constants ─ split ─┬▶ query 1      one join; wider rows are copied
-                                                         └▶ query 2
+    push-down   quotes ⋈ constants ─▶ copies ⋈ articles ─ split ─▶ query 1, query 2 …      joins of copies, on one hash table
+    join-first  quotes ⋈ articles ─ ⋈ constants ─▶ copies ─ split ─▶ query 1, query 2 …    one join; wider rows are copied
 
 The join with the table of constants makes a copy of a row for every query that wants it. It is as quick as a grouped filter: constants are sorted,
-and those below a price are the first so many.
+and those below a price are the first so many. The join of quotes and articles is the engine's own, alone in a session: what is compared is how
+queries share it, not what else an engine does.
 """
 
 from __future__ import annotations
@@ -22,15 +21,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.data.memory import room, taken
-from penstock.surfaces.baselines.stocks import SELECTED
+from penstock.surfaces.baselines.stocks import DECLARATIONS, SELECTED, STOCK
 from penstock.surfaces.benches import changes
-from penstock.surfaces.benches.reference import Keys, njit
+from penstock.surfaces.benches.reference import njit
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
 """A relation: columns by name, of equal length."""
 
 NAMES = (*SELECTED[0], *SELECTED[1])
+QUERY = pa.field("query", pa.int32())
+NEVER = 1 << 60
+"""An instant before which no more articles come."""
 
 
 def read(batch: pa.RecordBatch) -> Columns:
@@ -51,44 +53,32 @@ def tables(rows: Columns, begins: Array) -> list[pa.Table]:
     return [whole.slice(begin, end - begin) for begin, end in pairwise((*begins.tolist(), count))]
 
 
-@njit
-def _partners(ids, begins):  # type: ignore[no-untyped-def]
-    total, known = 0, len(begins) - 1
-    for i in range(len(ids)):
-        if ids[i] < known:
-            total += begins[ids[i] + 1] - begins[ids[i]]
-    return total
+class Join:
+    """Quotes with their articles, as an engine in which one query stands gives them. Copies of quotes carry the query they are for."""
 
+    def __init__(self, articles: pa.RecordBatch, session: Any, *, copies: bool = False) -> None:
+        self._session = session
+        stock, article = DECLARATIONS.split(";")[:2]
+        self._schema = STOCK.append(QUERY) if copies else STOCK
+        session.execute(stock.replace("volume INT", "volume INT, query INT") if copies else stock)
+        session.execute(article)
+        self._names = (*NAMES, QUERY.name) if copies else NAMES
+        wanted = ", ".join(
+            [f"s.{n}" for n in self._names if n not in SELECTED[1]] + [f"a.{n}" for n in SELECTED[1]]
+        )
+        self._query = session.query(f"SELECT {wanted} FROM stocks s, articles a WHERE s.symbol = a.symbol")
+        session.push("articles", articles)
+        session.advance(NEVER, stream="articles")
 
-@njit
-def _probe(ids, begins, order, left, right):  # type: ignore[no-untyped-def]
-    at, known = 0, len(begins) - 1
-    for i in range(len(ids)):
-        if ids[i] < known:
-            for j in range(begins[ids[i]], begins[ids[i] + 1]):
-                left[at] = i
-                right[at] = order[j]
-                at += 1
-
-
-class Articles:
-    """The hash table: the articles of a symbol lie one after the other."""
-
-    def __init__(self, articles: pa.RecordBatch) -> None:
-        self.rows = read(articles)
-        del self.rows["ts"]  # all came before the first quote
-        self.keys = Keys()
-        ids = self.keys.number(self.rows.pop("symbol"))
-        self.order = np.argsort(ids, kind="stable").astype(np.int32)
-        self.begins = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=self.keys.count))])
-
-    def join(self, quotes: Columns) -> tuple[Columns, Array]:
-        """Quotes with their articles, and which quote each is of."""
-        ids = self.keys.number(quotes["symbol"])
-        count = _partners(ids, self.begins)
-        left, right = room(count, np.int32), room(count, np.int32)
-        _probe(ids, self.begins, self.order, left, right)
-        return copy(quotes, left) | copy(self.rows, right), left
+    def __call__(self, quotes: Columns) -> Columns:
+        if not len(quotes["ts"]):
+            return {name: np.empty(0, np.int64) for name in ("ts", *self._names)}
+        rows = [pa.array(quotes[name]) for name in self._schema.names]
+        self._session.push("stocks", pa.RecordBatch.from_arrays(rows, schema=self._schema))
+        self._session.advance(int(quotes["ts"][-1]))
+        made = self._query.changes().combine_chunks()
+        columns = {name: made.column(name).to_numpy() for name in self._names}
+        return {"ts": made.column("__ts").to_numpy(), **columns}
 
 
 @njit
@@ -138,26 +128,23 @@ def split(copies: Columns, members: Array, held: Array) -> tuple[Columns, Array]
 
 
 class PushDown:
-    """Selections first: every query has a join of its own above the split, which looks up each of its copies in the one hash table.
+    """Selections first: every query joins copies of its own, each looked up in the one hash table of articles and put into that of quotes."""
 
-    The joins run one after the other in one loop.
-    """
-
-    def __init__(self, articles: pa.RecordBatch, constants: Sequence[int]) -> None:
-        self.articles, self.constants = Articles(articles), Constants(constants)
+    def __init__(self, articles: pa.RecordBatch, constants: Sequence[int], session: Any) -> None:
+        self.join, self.constants = Join(articles, session, copies=True), Constants(constants)
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        copies, begins = split(*self.constants.join(read(quotes)))
-        joined, of = self.articles.join(copies)
-        return tables(joined, np.searchsorted(of, begins))
+        copies, members, _ = self.constants.join(read(quotes))
+        joined = self.join(copies | {QUERY.name: members})
+        members = joined.pop(QUERY.name).astype(np.int32, copy=False)
+        return tables(*split(joined, members, np.bincount(members, minlength=self.constants.count)))
 
 
 class JoinFirst:
     """One join for all: selections read rows that are wider, and more if a quote has several articles."""
 
-    def __init__(self, articles: pa.RecordBatch, constants: Sequence[int]) -> None:
-        self.articles, self.constants = Articles(articles), Constants(constants)
+    def __init__(self, articles: pa.RecordBatch, constants: Sequence[int], session: Any) -> None:
+        self.join, self.constants = Join(articles, session), Constants(constants)
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        joined, _ = self.articles.join(read(quotes))
-        return tables(*split(*self.constants.join(joined)))
+        return tables(*split(*self.constants.join(self.join(read(quotes)))))

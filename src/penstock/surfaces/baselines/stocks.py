@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 QUOTES = 2250
-"""In a push; as many symbols are quoted, all of them once."""
+"""So many symbols are quoted, in a push all of them as often."""
 PRICES = 100_000
 STOCK = pa.schema([("ts", pa.int64()), ("symbol", pa.int32()), ("price", pa.int32()), ("volume", pa.int32())])
 ARTICLE = pa.schema(
@@ -40,8 +40,10 @@ class Market:
         return int(self.quotes[-1].column("ts")[-1].as_py())
 
 
-def market(pushes: int, *, symbols: int = QUOTES, per_symbol: int = 1, seed: int = 7) -> Market:
-    """So many articles for every symbol, in no order."""
+def market(
+    pushes: int, *, symbols: int = QUOTES, per_symbol: int = 1, rounds: int = 1, seed: int = 7
+) -> Market:
+    """So many articles for every symbol, in no order; every symbol is quoted so many times a push."""
     random = np.random.default_rng(seed)
     count = symbols * per_symbol
     named = random.permutation(np.repeat(np.arange(symbols, dtype=np.int32), per_symbol))
@@ -49,15 +51,17 @@ def market(pushes: int, *, symbols: int = QUOTES, per_symbol: int = 1, seed: int
     columns += [np.arange(count, dtype=np.int64)]
     columns += [random.integers(0, 2**40, count) for _ in ARTICLE.names[4:]]
     articles = pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=ARTICLE)
-    return Market(articles, tuple(_quotes(1 + i * symbols, symbols, random) for i in range(pushes)))
+    size = rounds * symbols
+    return Market(articles, tuple(_quotes(1 + i * size, symbols, rounds, random) for i in range(pushes)))
 
 
-def _quotes(first: int, symbols: int, random: np.random.Generator) -> pa.RecordBatch:
+def _quotes(first: int, symbols: int, rounds: int, random: np.random.Generator) -> pa.RecordBatch:
+    count = rounds * symbols
     columns = (
-        np.arange(first, first + symbols, dtype=np.int64),
-        random.permutation(symbols).astype(np.int32),
-        random.integers(1, PRICES + 1, symbols, dtype=np.int32),
-        random.integers(1, 10_000, symbols, dtype=np.int32),
+        np.arange(first, first + count, dtype=np.int64),
+        np.concatenate([random.permutation(symbols) for _ in range(rounds)]).astype(np.int32),
+        random.integers(1, PRICES + 1, count, dtype=np.int32),
+        random.integers(1, 10_000, count, dtype=np.int32),
     )
     return pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=STOCK)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.surfaces.baselines.niagara import Articles, copy, read, tables
+from penstock.surfaces.baselines.niagara import Join, copy, read, tables
 from penstock.surfaces.benches.reference import MIX, njit
 
 Array = NDArray[Any]
@@ -56,11 +56,11 @@ def predicate(above: int, seed: int, longest: int = LONGEST) -> Predicate:
 class JoinFirst:
     """One join, then every query's function over all joined rows; those wanted are copied."""
 
-    def __init__(self, articles: pa.RecordBatch, predicates: Sequence[Predicate]) -> None:
-        self.articles, self.predicates = Articles(articles), predicates
+    def __init__(self, articles: pa.RecordBatch, predicates: Sequence[Predicate], session: Any) -> None:
+        self.join, self.predicates = Join(articles, session), predicates
 
     def __call__(self, quotes: pa.RecordBatch) -> list[pa.Table]:
-        joined, _ = self.articles.join(read(quotes))
+        joined = self.join(read(quotes))
         prices = pa.array(joined["price"])
         wanted = [_rows(predicate(prices)) for predicate in self.predicates]
         begins = np.cumsum([0, *map(len, wanted)])[:-1]

@@ -19,6 +19,9 @@ from penstock.surfaces.figures.runner import Connect, Tell
 
 CACQ, COUNTED, PUSH_DOWN, JOIN_FIRST = "CACQ", "CACQ, counted only", "push-down", "join-first"
 STATIC = (PUSH_DOWN, JOIN_FIRST)
+ROUNDS, MOST = 8, 512
+"""Times that every symbol is quoted in a push, and times queries: what a step costs however few its rows are is no one's merit, and copies
+for very many queries must find room."""
 
 
 def agree(given: Mapping[str, list[pa.Table]], where: str) -> None:
@@ -48,14 +51,15 @@ def in_turn(
 
 def measure(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
     samples = []
-    market = stocks.market(sizes.turns + 1, symbols=sizes.rows)
     for count in sizes.xs:
+        rounds = max(1, min(ROUNDS, MOST // int(count)))
+        market = stocks.market(sizes.turns + 1, symbols=sizes.rows, rounds=rounds)
         tell(f"with {count:,} queries")
         constants = stocks.constants(count)
         programs = {
             CACQ: cacq.by_constants(market, constants, connect()),
-            PUSH_DOWN: PushDown(market.articles, constants),
-            JOIN_FIRST: JoinFirst(market.articles, constants),
+            PUSH_DOWN: PushDown(market.articles, constants, connect()),
+            JOIN_FIRST: JoinFirst(market.articles, constants, connect()),
         }
         took = in_turn(programs, market, f"with {count:,} queries", tell)
         took[COUNTED] = _counting(cacq.by_constants(market, constants, connect()), market)
@@ -75,10 +79,10 @@ def _counting(engine: cacq.Cacq, market: Market) -> tuple[float, ...]:
 
 
 def bars(data: Data) -> list[Point]:
-    last = data.last(CACQ)
     return [
-        at_least(f"time of {name} against CACQ, {last.x:,.0f} queries", data.last(name).against(last), 1)
+        at_least(f"time of {name} against CACQ, {mine.x:,.0f} queries", theirs.against(mine), 1)
         for name in STATIC
+        for mine, theirs in data.both(CACQ, name)
     ]
 
 
@@ -103,13 +107,13 @@ CHART = Chart(
     "time for a push against the number of queries, static grouped plans beside it",
     "queries",
     (("ms_a_push", "CPU ms for a push"),),
-    "for the most queries CACQ takes no longer than either static plan, every query being given its rows",
+    "CACQ takes no longer than either static plan for any number of queries, every query being given its rows",
     "CACQ is faster than join-first for few queries and slightly slower for very many; push-down is slower throughout",
     measure,
     Sizes((1, 16, 256, 2048), rows=stocks.QUOTES, turns=3),
-    Sizes((1, 4, 16, 64, 256, 512, 1024, 2048), rows=stocks.QUOTES, turns=5),
+    Sizes((1, 4, 16, 64, 256, 512, 1024, 2048), rows=stocks.QUOTES, turns=9),
     lead,
     bars,
     paper,
-    "static grouped plans as vectorised programs, on the same quotes, in turn, with the same results",
+    "static grouped plans around the same join, on the same quotes, in turn, with the same results",
 )
