@@ -99,7 +99,7 @@ class SparkSession(Session):
     def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
         super().__init__(options)
         self.spark = spark
-        self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep)
+        self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
         self._frames: dict[str, Any] = {}
         self._handle: Handle | None = None
 

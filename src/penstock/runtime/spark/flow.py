@@ -27,6 +27,7 @@ from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
 from penstock.plan.catalog import Function, Table
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark import host
@@ -58,14 +59,22 @@ class Flow:
     """All queries of a session over all its streams, on `cells` cells."""
 
     def __init__(
-        self, spark: SparkSession, checkpoint: str, cells: int | None, upkeep: Upkeep | None = None
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        cells: int | None,
+        upkeep: Upkeep | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.spark = spark
         self.store = Store(checkpoint)
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
-        self.declared = Declared(upkeep=Upkeep() if upkeep is None else upkeep)
+        self.declared = Declared(
+            upkeep=Upkeep() if upkeep is None else upkeep,
+            policies=Policies() if policies is None else policies,
+        )
         self.functions: dict[str, Function] = {}
         self.sinks: dict[str, list[Sink]] = {}
         """By query; what is under "" takes every query's changes."""
