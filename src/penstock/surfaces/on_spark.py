@@ -36,7 +36,7 @@ class SparkQuery(Query):
 
     @property
     def matched(self) -> int:
-        """How many changes there have been since this process started the flow."""
+        """How many results there have been since this process started the flow."""
         return self._session.flow.matched.get(self.name, 0)
 
     @property

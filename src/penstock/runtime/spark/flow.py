@@ -158,6 +158,7 @@ class Flow:
                 told.queries.pop(query, None)
                 told.since.pop(query, None)
                 told.kept = [name for name in told.kept if name != query]
+            self.matched.pop(query, None)
             self.sinks.pop(query, None)
             self.views.pop(query, None)
 
@@ -326,7 +327,7 @@ class Flow:
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
         self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
         counted = summed(a["out"] for a in answers)
-        self.matched = summed([self.matched, counted])
+        self.matched = summed([self.matched, *(a["matched"] for a in answers)])
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
@@ -448,6 +449,7 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "upper": None,
         "shown": None,
         "out": {},
+        "matched": {},
         "late": {},
         "inner": {},
     }
