@@ -342,9 +342,9 @@ class Confluence:
             for at, (role, line) in enumerate(zip(stem.roles, some.lines, strict=True)):
                 rows = np.flatnonzero(some.alive[at])
                 line = line if len(rows) == len(line) else line[rows]
-                notes[:, at] = 0
+                notes[at][:] = 0
                 if len(rows):
-                    notes[rows, at] = self.lineages.numbers(line)
+                    notes[at][rows] = self.lineages.numbers(line)
                 parts[role] = (batch.ts[rows], first + rows, line, ~entered[rows])
                 entered[rows] = True
         roles = sorted(parts)
@@ -363,9 +363,8 @@ class Confluence:
         home = np.array([self._bed.edge(role.stream) for role in self.roles], np.int64)
         fields = np.array(
             [
-                stem.notes + stem.roles.index(role.number)
-                for role in self.roles
-                for stem in [self.stems[role.stream]]
+                rows.note_field(edge, self.stems[role.stream].roles.index(role.number))
+                for edge, role in zip(home.tolist(), self.roles, strict=True)
             ],
             np.int64,
         )
@@ -382,7 +381,7 @@ class Confluence:
             )  # fmt: skip
             done, made = meeting.meet(
                 done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
-                rows.edges, rows.indexes, rows.first_index, rows.rows, rows.head, home, fields, sight,
+                rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, fields, sight,
                 plan.nodes, plan.roots, plan.need, plan.done, firsts, lengths, masks, self.lineages.known,
                 work, kept, stats, out.ts, out.node, out.slots, out.lineage,
             )  # fmt: skip
@@ -434,8 +433,9 @@ class Confluence:
             self._bed.expire(stream, now - far)
         if len(self.lineages) > self._many:
             used = self._bed.rows.edges[:, chains.USED].tolist()
-            notes = [self._bed.notes(stream, 0, n) for stream, n in zip(self.stems, used, strict=True)]
-            new = self.lineages.compact(np.unique(np.concatenate([note.reshape(-1) for note in notes])))
+            both = zip(self.stems, used, strict=True)
+            notes = [note for stream, n in both for note in self._bed.notes(stream, 0, n)]
+            new = self.lineages.compact(np.unique(np.concatenate(notes)))
             for note in notes:
                 note[:] = new[note]
             self._many = max(1 << 12, 2 * len(self.lineages))

@@ -5,7 +5,7 @@ node says which role to visit over which index, whose queries go there (`need`),
 (`done`). Queries whose walks begin alike walk together. A partner counts for the queries that want both rows (lineage),
 in whose window it still is, and that have it before the walking row: earlier, or at the same instant in a lesser role.
 
-Layout of rows: see `state.stems`; word 0 is the row's ts, behind the keys stand its lineage's number for each role.
+Layout of rows: see `state.noted`; word 0 is the row's ts, its notes are the numbers of its lineage for each role.
 """
 
 from __future__ import annotations
@@ -45,15 +45,25 @@ def still(age, first, last, lengths):
 
 
 @kernel
+def link(rows, halves, head, edge, index, first, last):
+    """Add slots [first, last) of an edge to one of its indexes; `halves` is `rows`, by half words."""
+    for s in range(first, last):
+        p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
+        b = index[HEADS] + np.int64(spread(rows[p], index[SHIFT]))
+        halves[2 * (p + 1)] = head[b]
+        head[b] = s
+
+
+@kernel
 def meet(
-    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, head, home, fields, sight,
+    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
     nodes, roots, need, done, window_first, lengths, masks, known, work, kept, stats,
     out_ts, out_node, out_slot, out_line,
 ):  # fmt: skip
     """Walk for rows in (time, role) order; `entering` rows are put into their SteM's indexes behind their walk.
 
-    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; fields[role]: where rows of its SteM have the number of their lineage
-    in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
+    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; fields[role]: among which halves rows of its SteM have the number of their
+    lineage in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
     window_first[role + 1]], each with the mask of queries whose window is no shorter. `work` and `kept` are scratch.
     stats[node] counts (probes, partners). Stops before an event whose results do not fit; returns (events done, results).
     """
@@ -106,18 +116,18 @@ def meet(
                 if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
                     w = still(t - x, window_first[target], window_first[target + 1], lengths)
                     if w < window_first[target + 1]:
-                        line = rows[ix(p + fields[target])]
+                        line = np.int64(halves[ix(2 * p + fields[target])])
                         if agreed(kept[d + 1], kept[d], need[v], known[line], masks[w]):
                             found = True
                             break
-                s = rows[ix(p + field + 1)]
+                s = np.int64(halves[ix(2 * (p + field + 1))])
             if not found:
                 node[d] = nodes[v, NEXT]
                 cursor[d] = -2
                 continue
             stats[v, 1] += 1
             at[target] = s
-            cursor[d] = rows[ix(base + s * width + field + 1)]
+            cursor[d] = halves[ix(2 * (base + s * width + field + 1))]
             if cursor[d] < 0:
                 cursor[d] = -1
             some = NONE
@@ -143,6 +153,6 @@ def meet(
             for index in range(first_index[own_edge], first_index[own_edge + 1]):
                 p = own + indexes[index, FIELD]
                 b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
-                rows[ix(p + 1)] = head[b]
+                halves[ix(2 * (p + 1))] = head[b]
                 head[b] = slot
     return times.shape[0], n
