@@ -481,6 +481,14 @@ class Confluence:
         return dict(zip(self.stems, self._bed.rows.sizes, strict=False))
 
     @property
+    def stem_bytes(self) -> dict[str, int]:
+        """What their rows and indexes take, by stream."""
+        rows = self._bed.rows
+        return {
+            stream: rows.bytes_of(edge) for edge, stream in enumerate(self.stems) if edge < len(rows.frames)
+        }
+
+    @property
     def size_bytes(self) -> int:
         return self._bed.rows.arena.size_bytes + self.lineages.size_bytes
 

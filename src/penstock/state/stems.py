@@ -67,6 +67,11 @@ class Stems:
         """Live rows of every edge."""
         return [int(n) for n in self.edges[:, USED] - self.edges[:, TAIL]]
 
+    def bytes_of(self, edge: int) -> int:
+        """What an edge takes, with the room it has to grow."""
+        heads = sum(4 << 64 - int(self.indexes[k, SHIFT]) for k in self._of(edge) if self.edges[edge, ROOM])
+        return self.table(edge).nbytes + heads + self.frames[edge].size_bytes
+
     def table(self, edge: int) -> Array:
         """An edge's rows as a table, one row each: a view."""
         base, room, width = (int(self.edges[edge, f]) for f in (BASE, ROOM, WIDTH))
