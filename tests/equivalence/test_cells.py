@@ -51,9 +51,18 @@ class Maker:
     made: list[Cells] = field(default_factory=list)
 
     def __call__(self, catalog: Catalog) -> Cells:
-        upkeep = Options(**self.options).upkeep
-        self.made.append(Cells(catalog, self.cells, nets=self.nets, placing=self.placing, upkeep=upkeep))
-        return self.made[-1]
+        told = Options(**self.options)
+        made = Cells(
+            catalog,
+            self.cells,
+            nets=self.nets,
+            placing=self.placing,
+            upkeep=told.upkeep,
+            policies=told.policies,
+        )
+        assert all(engine.policies == told.policies for engine in made.engines)
+        self.made.append(made)
+        return made
 
     def placements(self) -> list[Stages]:
         return [q.stages for cells in self.made for q in cells.queries.values()]
@@ -73,7 +82,13 @@ def hold(seed: int, makers: list[Maker]) -> None:
 @pytest.mark.parametrize("first", range(80_000, 80_000 + CASES, BLOCK))
 def test_cells_say_together_what_one_engine_says(first: int) -> None:
     """Every case with two numbers of cells; with four, in turn, changes are netted or equal rows are together."""
-    alone, several = Maker(1), [Maker(2), Maker(6), Maker(4), Maker(4, nets=False)]
+    alone = Maker(1, options={"join": "eddy", "routing": "worst"})
+    several = [
+        Maker(2, options={"join": "eddy", "routing": "random", "seed": first}),
+        Maker(6, options={"share": False}),
+        Maker(4),
+        Maker(4, nets=False, options={"join": "mjoin", "routing": "tickets"}),
+    ]
     for seed in range(first, first + BLOCK):
         turn = seed % 4
         hold(seed, [several[turn], several[2] if turn < 2 else alone])

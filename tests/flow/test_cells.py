@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.plan.policies import Policies
 from penstock.runtime.cells import Cells
 
 COUNT = 4
@@ -262,3 +263,35 @@ def test_a_part_above_reads_streams_and_tables_of_its_own(session: Any) -> None:
     assert {i.stream.name for i in placed.upper.inputs} == {"q@1", "a"}
     assert answers[0] == answers[1]
     assert {("-", 3, 10, 1, "one"), ("+", 2, 10, 1, "eins"), ("+", 4, 10, 2, "one")} < set(answers[0])
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        Policies(),
+        Policies(share=False),
+        Policies(join="eddy", routing="tickets", seed=7),
+        Policies(join="mjoin", routing="worst"),
+    ],
+)
+def test_cells_go_by_the_policies_of_the_session(policies: Policies) -> None:
+    """A join is with others, or by itself; rows are routed, or nobody shares them."""
+    made = penstock.connect()
+    made.engine = Cells(made.catalog, COUNT, policies=policies)
+    for name in "ab":
+        made.execute(f"CREATE STREAM {name} (ts BIGINT, x INT, s STRING) WATERMARK ts DELAY OF 0")
+    q = made.query("SELECT a.x FROM a [RANGE 5], b [RANGE 5] WHERE a.x = b.x")
+    few = made.query("SELECT x FROM a WHERE x > 2")
+    for name in "ab":
+        made.push(name, [row(t, t) for t in range(9)])
+    made.advance(20)
+    assert sorted(said(q)) == [("+", t, t + 5, t) for t in range(9)]
+    assert len(said(few)) == 6
+    for engine in made.engine.lower.engines:
+        assert engine.policies == policies
+        if not policies.share:
+            assert engine.sharing is None
+            continue
+        assert bool(engine.sharing.joins) == (policies.join == "eddy")
+        for current in engine.sharing.currents.values():
+            assert current.eddy._cheap._name == policies.routing

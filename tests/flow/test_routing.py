@@ -14,6 +14,7 @@ import penstock
 from penstock.data.batch import Batch, Column
 from penstock.flow.eddy import Eddy
 from penstock.flow.routing import EXPLORE, MEMORY, POLICIES, Ledger, Router
+from penstock.plan.policies import ROUTINGS
 
 from .predicates import predicate
 
@@ -199,3 +200,7 @@ def test_an_eddy_comes_as_near_and_all_policies_give_the_same_answers() -> None:
     assert counts[0][0] / eddy.rows == pytest.approx(0.1, rel=0.05)
     assert max(visits["thompson"], visits["tickets"]) < 1.25 * OPTIMUM
     assert min(visits["random"], visits["worst"]) > 1.7 * OPTIMUM
+
+
+def test_what_may_be_asked_for_is_there() -> None:
+    assert sorted(ROUTINGS) == sorted(POLICIES)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.surfaces.benches.standing import engine, run, symbols, tables, workload
+from penstock.surfaces.benches.standing import engine, joins, run, symbols, tables, workload
 from penstock.surfaces.benches.standing.bitmap import ROWS, Counting, Delivering, Total
 from penstock.surfaces.benches.standing.workload import DOMAIN, Range, Ranges
 
@@ -21,6 +21,8 @@ SMALL = run.Extent(
     churned=5,
     churns=4,
     cycles=20,
+    joined=20,
+    joined_rows=500,
     rows=1000,
     churn_rows=100,
 )
@@ -119,6 +121,9 @@ def test_the_engine_agrees_and_the_verdict_is_whole() -> None:
     points = result["measured"]["adding and dropping, 5 queries"]["points"]
     assert len(points) == 3 and all(p["value"] is not None for p in points.values())
     assert result["holds"] is (not result["why_not"])
+    kept = result["measured"]["remembering, 20 joins over 5 streams"]
+    assert kept["rows_in_stems"] == 5 * 500 and kept["bytes"] > kept["bytes_of_stems"] > 0
+    assert len(kept["points"]) == 2
 
 
 def test_bars_are_asked_of_the_sizes_that_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,3 +166,28 @@ def test_memory_is_looked_at_after_a_tenth_and_after_all_cycles() -> None:
     assert kept.state_after < kept.state_before + 4_000, (
         "grouped filters keep a few cells of queries that went"
     )
+
+
+def test_joins_are_of_two_to_five_streams_and_read_what_the_largest_reads() -> None:
+    asked = joins.queries(300, 1000)
+    assert asked[0] == joins.largest(1000)
+    assert {len(q.inputs) for q in asked} == {2, 3, 4, 5}
+    assert all(len({stream for stream, _, _ in q.inputs}) == len(q.inputs) for q in asked)
+    assert all(1 <= window <= 1000 for q in asked for _, window, _ in q.inputs)
+    assert len({q.sql() for q in asked}) == 300
+    assert {p[0] for q in asked for _, _, some in q.inputs for p in some} == {"v"}
+    two = joins.queries(300, 1000, 2)
+    assert {p[0] for q in two for _, _, some in q.inputs for p in some} == {"v", "w"}
+
+
+def test_what_joins_remember_is_what_the_session_says() -> None:
+    """Many more take hardly more than the one, whose rows they share; a session that shares nothing has each one's own."""
+    asked = joins.queries(30, 2000)
+    every, one = joins.held(asked, 2000), joins.held(asked[:1], 2000, join="eddy")
+    apart = joins.held(asked, 2000, share=False)
+    assert every.found == one.found == apart.found > 0
+    assert every.every == apart.every > every.found
+    assert every.stems == one.stems
+    assert every.rows == one.rows == 5 * 2000
+    assert one.bytes <= every.bytes < 1.3 * one.bytes
+    assert apart.bytes > 5 * every.bytes and apart.stems == 0

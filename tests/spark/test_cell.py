@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import StateError
 from penstock.flow.route import Router
+from penstock.plan.policies import Policies
 from penstock.runtime.border import read_rows
 from penstock.runtime.spark import cell as cells
 from penstock.runtime.spark.cell import Cell
@@ -29,13 +32,20 @@ NUMBER = 4
 class Driver:
     """Decides steps as the flow does, and routes rows itself."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, policies: Policies | None = None) -> None:
         self.store = Store(root)
         self.store.open(NUMBER)
         session = penstock.connect()
         session.execute(A + B)
         queries = {name: session.query(text, name=name).sql for name, text in QUERIES.items()}
-        self.declared = Declared(dict(session.catalog.streams), {}, queries, dict.fromkeys(queries))
+        self.declared = Declared(
+            dict(session.catalog.streams),
+            {},
+            queries,
+            dict.fromkeys(queries),
+            policies=policies or Policies(),
+        )
+        self.declared_at = 1
         self.plan: Flowing = flowing(self.declared, self.declared.catalog({}), NUMBER, {})
         self.newest: dict[str, int] = {}
         self.watermarks = dict.fromkeys(self.declared.streams, -(2**61))
@@ -49,11 +59,17 @@ class Driver:
         """Another one over the same checkpoint, that knows nothing yet."""
         return cls(driver.store.root)
 
+    def turn_to(self, policies: Policies) -> None:
+        """From the next step on, as a session that is connected otherwise would."""
+        self.declared.policies = policies
+        self.declared_at = self.step + 1
+        self.store.put("declared", self.declared_at, self.declared.json())
+
     def header(self, flush: bool) -> dict[str, Any]:
         self.step += 1
         end = max(self.newest.values(), default=0) + 1
         header = {
-            "step": self.step, "batch": self.step, "declared": 1, "watermarks": dict(self.watermarks),
+            "step": self.step, "batch": self.step, "declared": self.declared_at, "watermarks": dict(self.watermarks),
             "updates": [], "sinks": list(self.declared.queries), "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
             "inner": self.inner, "again": False,
         }  # fmt: skip
@@ -120,11 +136,20 @@ def test_cells_lost_at_any_step(seed: int, tmp_path: Path, monkeypatch: pytest.M
     """Cells die before, between and after steps; steps are asked for twice; the newest state is damaged."""
     monkeypatch.setattr(cells, "LEAST_LOG", 6000)
     rng = random.Random(seed)
-    driver = Driver(tmp_path)
+    policies = Policies(
+        seed % 4 != 1,
+        rng.choice(("thompson", "tickets", "fixed", "random", "worst")),
+        rng.choice(("auto", "eddy", "mjoin")),
+        seed,
+    )
+    driver = Driver(tmp_path, policies)
     rows = drawn(seed, 60)
     alive = [Cell(driver.store, n, NUMBER, {}) for n in range(NUMBER)]
     cuts = sorted(rng.sample(range(1, 60), 9))
+    turned = replace(policies, routing="random", join="eddy" if seed % 2 else "mjoin", seed=seed + 9)
     for begin, end in zip([0, *cuts, 60, 60], [*cuts, 60, 60, 60], strict=True):
+        if begin == cuts[5]:
+            driver.turn_to(turned)
         header = driver.header(flush=begin == 60)
         given = driver.routed({name: part[begin:end] for name, part in rows.items()})
         answers = []
@@ -142,6 +167,11 @@ def test_cells_lost_at_any_step(seed: int, tmp_path: Path, monkeypatch: pytest.M
     for name, expected in straight(rows).items():
         got = [tuple(r.values()) for t in driver.heard[name].values() for r in t.to_pylist()]
         assert sorted(got, key=repr) == told(expected), name
+    for cell, own in zip(alive, given, strict=True):
+        cell.step(header, own)  # one that was lost catches up
+        for stage in (cell._lower, cell._upper):
+            assert stage.engine.policies == turned
+            assert (stage.engine.sharing is not None) == turned.share
     assert any(driver.store.states(n) for n in range(NUMBER)), "states are written"
     assert all(len(driver.store.states(n)) <= 2 for n in range(NUMBER))
 
@@ -200,3 +230,51 @@ def test_what_is_half_written_is_not_there(tmp_path: Path, monkeypatch: pytest.M
     assert cell.version == 0
     assert 0 < sum(cell.step(header, given)["rows"].values()) < given.num_rows, "copies are not counted"
     assert np.isfinite(cell.step(header, given)["ms"])
+
+
+@pytest.mark.parametrize(
+    ("policies", "meets"),
+    [
+        (Policies(), False),
+        (Policies(share=False), False),
+        (Policies(join="eddy", routing="tickets", seed=3), True),
+        (Policies(join="mjoin", routing="worst"), False),
+    ],
+)
+def test_a_cell_goes_by_the_policies_of_the_session(tmp_path: Path, policies: Policies, meets: bool) -> None:
+    driver = Driver(tmp_path, policies)
+    alive = [Cell(driver.store, n, NUMBER, {}) for n in range(NUMBER)]
+    header, given = driver.header(flush=True), driver.routed(drawn(1, 30))
+    for cell, rows in zip(alive, given, strict=True):
+        cell.step(header, rows)
+    engines = [stage.engine for cell in alive for stage in (cell._lower, cell._upper)]
+    assert all(engine.policies == policies for engine in engines)
+    shared = [engine.sharing for engine in engines if engine.sharing is not None]
+    assert bool(shared) == policies.share
+    assert any(one.joins for one in shared) == meets
+    routed = {c.eddy._cheap._name for one in shared for c in one.currents.values()}
+    assert routed == ({policies.routing} if policies.share else set())
+
+
+def test_what_state_hangs_on_stays_as_it_was() -> None:
+    before = Declared(queries={"q": "SELECT 1"}, policies=Policies(share=False, seed=1))
+    Declared(policies=Policies(share=False, routing="random", join="eddy", seed=2)).must_follow(before)
+    with pytest.raises(StateError, match="made with share=False, this session has True"):
+        Declared().must_follow(before)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"share": True}, "policies are share, routing, join, seed, and there are"),
+        ({"share": True, "routing": "thompson", "join": "auto", "seed": 0, "more": 1}, "policies are"),
+        ({"share": 1, "routing": "thompson", "join": "auto", "seed": 0}, "share=1 is neither"),
+        ({"share": True, "routing": "eval()", "join": "auto", "seed": 0}, "routing='eval\\(\\)' is unknown"),
+        ({"share": True, "routing": "thompson", "join": None, "seed": 0}, "join=None is unknown"),
+        ({"share": True, "routing": "thompson", "join": "auto", "seed": -1}, "seed=-1 is not a whole number"),
+        ([], "policies are"),
+    ],
+)
+def test_policies_are_checked_when_they_are_read(told: Any, why: str) -> None:
+    with pytest.raises(StateError, match=why):
+        Declared.of({**Declared().json(), "policies": told})

@@ -105,6 +105,7 @@ def test_every_kind_of_query(connect: Callable[[], Any]) -> None:
     for name, query in queries.items():
         expected = query.changes()
         assert kept[name].rows(expected.column_names) == told(expected), name
+        assert others[name].matched == query.matched, name
         of_all = [row[1:] for row in together.rows(["__query", "__op", "__ts", "__exp"]) if row[0] == name]
         assert of_all == [row[:3] for row in sorted(told(expected), key=lambda row: repr(row[:3]))], name
     assert handle.lastProgress["queries"]["sums"]["numOutputRows"] >= 0
@@ -221,7 +222,9 @@ def test_queries_and_tables_change_between_steps(connect: Callable[[], Any]) -> 
         if part == 1:
             first = one.changes()
             there.queries["first"].drop()
+            other = there.query("SELECT x FROM a [RANGE 5] WHERE y > 99", name="first")
     handle.stop()
+    assert other.matched == 0
     assert kept["first"].rows(first.column_names) == told(first)
     # What is registered while rows are on their way begins with the rows after them.
     later = penstock.connect()

@@ -19,7 +19,7 @@ from penstock.errors import StateError
 from penstock.flow.stem import Key, Stem
 from penstock.kernels import chains
 from penstock.state.arena import Arena
-from penstock.state.stems import Stems
+from penstock.state.noted import NotedStems
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Bed:
 
     def __init__(self, stems: Mapping[str, Stem]) -> None:
         self._stems = stems
-        self.rows = Stems(Arena(), "stems", [], [])
+        self.rows = NotedStems(Arena(), "stems", [], [], [])
         self.stale = False
         self._held: dict[str, _Layout] = {}
 
@@ -50,7 +50,7 @@ class Bed:
             return
         blocks = {stream: self._block(stream) for stream in self._held}
         stems = list(self._stems.values())
-        self.rows = Stems(
+        self.rows = NotedStems(
             Arena(),
             "stems",
             [stem.types for stem in stems],
@@ -71,9 +71,10 @@ class Bed:
     def edge(self, stream: str) -> int:
         return self._held[stream].edge
 
-    def notes(self, stream: str, first: int, last: int) -> Array:
-        """The numbers of lineages of rows, by role: a view."""
-        return self.rows.table(self.edge(stream))[first:last, self._stems[stream].notes :]
+    def notes(self, stream: str, first: int, last: int) -> list[Array]:
+        """The numbers of lineages of rows, by role: views."""
+        edge = self.edge(stream)
+        return [self.rows.note(edge, at)[first:last] for at in range(len(self._held[stream].roles))]
 
     def expire(self, stream: str, until: int) -> None:
         """Rows that came until then are gone."""
@@ -88,41 +89,37 @@ class Bed:
     def _block(self, stream: str) -> Block:
         """All live rows of a stream."""
         was = self._held[stream]
-        edge = self.rows.edges[was.edge]
-        rows = np.arange(int(edge[chains.TAIL]), int(edge[chains.USED]))
-        table = self.rows.table(was.edge)[rows]
-        columns = [Column(c.values, c.valid) for c in self.rows.frames[was.edge].at(rows)]
-        return was.block(table, columns)
+        tail, used = (int(self.rows.edges[was.edge, f]) for f in (chains.TAIL, chains.USED))
+        table = self.rows.table(was.edge)[tail:used].copy()
+        columns = [Column(c.values, c.valid) for c in self.rows.frames[was.edge].at(np.arange(tail, used))]
+        notes = [note.copy() for note in self.notes(stream, tail, used)]
+        return was.block(
+            table[:, 0], [table[:, 1 + 2 * k] for k in range(len(was.attributes))], notes, columns
+        )
 
     def put(self, stem: Stem, block: Block) -> None:
         """Put rows among those of their stream, in the order of their times."""
-        edge = self.edge(stem.stream)
-        tail, used = (int(self.rows.edges[edge, f]) for f in (chains.TAIL, chains.USED))
-        table = self.rows.table(edge)[tail:used].copy()
-        there = [Column(c.values, c.valid) for c in self.rows.frames[edge].at(np.arange(tail, used))]
-        n = len(block.ts)
-        blank = np.zeros(n, np.int64)
-        new = np.zeros((n, stem.notes + len(stem.roles)), np.int64)
-        new[:, 0] = block.ts
-        columns = [block.columns.get(i, Column(blank.astype(stem.schema[i].type.dtype))) for i in stem.stored]
-        for k, (key, attribute) in enumerate(stem.attributes.items()):
-            new[:, 1 + 2 * k] = block.keys.get(key, blank)
-            columns += block.texts.get(key, [Column(blank.astype(np.int32))] * attribute.texts)
-        for at, role in enumerate(stem.roles):
-            new[:, stem.notes + at] = block.notes.get(role, blank)
-        every = np.concatenate([table, new])
-        order = np.argsort(every[:, 0], kind="stable")
-        every = every[order]
+        edge, there = self.edge(stem.stream), self._block(stem.stream)
+        blank = np.zeros(len(block.ts), np.int64)
+        ts = np.concatenate([there.ts, block.ts])
+        order = np.argsort(ts, kind="stable")
+        ts = ts[order]
+        columns = [
+            concat([there.columns[i], block.columns.get(i, Column(blank.astype(stem.schema[i].type.dtype)))])
+            for i in stem.stored
+        ]
+        keys = []
+        for key, attribute in stem.attributes.items():
+            keys.append(np.concatenate([there.keys[key], block.keys.get(key, blank)])[order])
+            texts = block.texts.get(key, [Column(blank.astype(np.int32))] * attribute.texts)
+            columns += [concat([a, b]) for a, b in zip(there.texts[key], texts, strict=True)]
         self.rows.clear(edge)
-        self.rows.reserve([len(every) if i == edge else 0 for i in range(len(self._held))])
-        first = self.rows.admit(
-            edge,
-            Batch(every[:, 0], every[:, 0], ()),
-            [concat([a, b]).take(order) for a, b in zip(there, columns, strict=True)],
-            [every[:, 1 + 2 * k] for k in range(len(stem.attributes))],
-        )
-        self.notes(stem.stream, first, first + len(every))[:] = every[:, stem.notes :]
-        self.rows.link(edge, first, first + len(every))
+        self.rows.reserve([len(ts) if i == edge else 0 for i in range(len(self._held))])
+        first = self.rows.admit(edge, Batch(ts, ts, ()), [c.take(order) for c in columns], keys)
+        notes = self.notes(stem.stream, first, first + len(ts))
+        for role, note in zip(stem.roles, notes, strict=True):
+            note[:] = np.concatenate([there.notes[role], block.notes.get(role, blank)])[order]
+        self.rows.link(edge, first, first + len(ts))
 
     # ------------------------------------------------------------------ leaving and coming back
 
@@ -168,13 +165,12 @@ class Bed:
             notes = table[:, 1 + len(keys) :]
             if notes.size and not (int(notes.min()) >= 0 and int(notes.max()) < len(known)):
                 raise StateError(f"rows of {stem.stream} have a lineage that is not there")
-            spread = np.zeros((len(table), 1 + 2 * len(keys) + notes.shape[1]), np.int64)
-            spread[:, 0] = table[:, 0]
-            spread[:, 1 : 1 + 2 * len(keys) : 2] = table[:, 1 : 1 + len(keys)]
-            spread[:, 1 + 2 * len(keys) :] = known[notes]
             layout = _Layout(0, was["columns"], keys, [roles[role] for role in was["roles"]])
             if len(table):
-                self.put(stem, layout.block(spread, columns))
+                own = layout.block(
+                    table[:, 0], list(table.T[1 : 1 + len(keys)]), list(known[notes].T), columns
+                )
+                self.put(stem, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +182,19 @@ class _Layout:
     attributes: dict[Key, int]
     roles: list[int]
 
-    def block(self, table: Array, columns: Sequence[Column]) -> Block:
+    def block(
+        self, ts: Array, keys: Sequence[Array], notes: Sequence[Array], columns: Sequence[Column]
+    ) -> Block:
         """Rows that lie so."""
         stored = len(self.columns)
         texts: dict[Key, Sequence[Column]] = {}
         for key, n in self.attributes.items():
             texts[key] = columns[stored : stored + n]
             stored += n
-        notes = 1 + 2 * len(self.attributes)
         return Block(
-            table[:, 0],
-            {key: table[:, 1 + 2 * k] for k, key in enumerate(self.attributes)},
+            ts,
+            dict(zip(self.attributes, keys, strict=True)),
             dict(zip(self.columns, columns, strict=False)),
             texts,
-            {role: table[:, notes + at] for at, role in enumerate(self.roles)},
+            dict(zip(self.roles, notes, strict=True)),
         )

@@ -87,11 +87,6 @@ class Stem:
         texts = sum(a.texts for a in self.attributes.values())
         return [self.schema[i].type for i in self.stored] + [Type.STRING] * texts
 
-    @property
-    def notes(self) -> int:
-        """Where the numbers of lineages begin in a row's words: behind its ts and its keys, each with a link."""
-        return 1 + 2 * len(self.attributes)
-
 
 @dataclass(slots=True)
 class Party:

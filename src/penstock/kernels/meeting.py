@@ -5,7 +5,7 @@ node says which role to visit over which index, whose queries go there (`need`),
 (`done`). Queries whose walks begin alike walk together. A partner counts for the queries that want both rows (lineage),
 in whose window it still is, and that have it before the walking row: earlier, or at the same instant in a lesser role.
 
-Layout of rows: see `state.stems`; word 0 is the row's ts, behind the keys stand its lineage's number for each role.
+Layout of rows: see `state.noted`; word 0 is the row's ts, its notes are the numbers of its lineage for each role.
 """
 
 from __future__ import annotations
@@ -64,15 +64,25 @@ def look_ahead(e, roles, slots, home, edges, indexes, first_index, rows, head, n
 
 
 @kernel
+def link(rows, halves, head, edge, index, first, last):
+    """Add slots [first, last) of an edge to one of its indexes; `halves` is `rows`, by half words."""
+    for s in range(first, last):
+        p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
+        b = index[HEADS] + np.int64(spread(rows[p], index[SHIFT]))
+        halves[2 * (p + 1)] = head[b]
+        head[b] = s
+
+
+@kernel
 def meet(
-    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, head, home, fields, sight,
+    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
     nodes, roots, need, done, window_first, lengths, masks, known, work, kept, stats,
     out_ts, out_node, out_slot, out_line,
 ):  # fmt: skip
     """Walk for rows in (time, role) order; `entering` rows are put into their SteM's indexes behind their walk.
 
-    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; fields[role]: where rows of its SteM have the number of their lineage
-    in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
+    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; fields[role]: among which halves rows of its SteM have the number of their
+    lineage in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
     window_first[role + 1]], each with the mask of queries whose window is no shorter. `work` and `kept` are scratch.
     stats[node] counts (probes, partners). Stops before an event whose results do not fit; returns (events done, results).
     """
@@ -132,18 +142,18 @@ def meet(
                 if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
                     w = still(t - x, first, last, lengths)
                     if w < last:
-                        line = rows[ix(p + line_at)]
+                        line = np.int64(halves[ix(2 * p + line_at)])
                         if agreed(kept[ix(d + 1)], kept[ix(d)], need[ix(v)], known[ix(line)], masks[ix(w)]):
                             found = True
                             break
-                s = rows[ix(p + field + 1)]
+                s = np.int64(halves[ix(2 * (p + field + 1))])
             if not found:
                 node[ix(d)] = of[NEXT]
                 cursor[ix(d)] = -2
                 continue
             stats[ix(v), 1] += 1
             at[ix(target)] = s
-            cursor[ix(d)] = max(rows[ix(base + s * width + field + 1)], -1)
+            cursor[ix(d)] = max(np.int64(halves[ix(2 * (base + s * width + field + 1))]), -1)
             some = NONE
             for w in range(words):
                 some |= kept[ix(d + 1), w] & done[ix(v), w]
@@ -167,6 +177,6 @@ def meet(
             for index in range(first_index[ix(own_edge)], first_index[ix(own_edge + 1)]):
                 p = own + indexes[ix(index), FIELD]
                 b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
-                rows[ix(p + 1)] = head[ix(b)]
+                halves[ix(2 * (p + 1))] = head[ix(b)]
                 head[ix(b)] = slot
     return times.shape[0], n

@@ -29,6 +29,7 @@ from penstock.flow.stages import Stages, stages
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.inner import NEVER_BY_ITSELF
 from penstock.plan.pattern import Pattern
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
@@ -122,8 +123,15 @@ class Spread:
 class Stage:
     """The cells of one stage, and the inputs that rows are dealt out to."""
 
-    def __init__(self, catalog: Catalog, count: int, strings: Strings, upkeep: Upkeep | None) -> None:
-        self.engines = [Engine(catalog, upkeep) for _ in range(count)]
+    def __init__(
+        self,
+        catalog: Catalog,
+        count: int,
+        strings: Strings,
+        upkeep: Upkeep | None,
+        policies: Policies | None,
+    ) -> None:
+        self.engines = [Engine(catalog, upkeep, policies) for _ in range(count)]
         self.routers: dict[Input, Router] = {}
         self._strings = strings
 
@@ -194,10 +202,11 @@ class Cells:
         nets: bool = True,
         placing: Callable[..., Stages] = stages,
         upkeep: Upkeep | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.catalog = catalog
         self.strings = Strings()
-        self.lower, self.upper = (Stage(catalog, count, self.strings, upkeep) for _ in range(2))
+        self.lower, self.upper = (Stage(catalog, count, self.strings, upkeep, policies) for _ in range(2))
         """A query that was not cut runs in the lower stage."""
         self.time_type: Type | None = None
         self.sources: dict[str, Source] = {}

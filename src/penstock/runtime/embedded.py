@@ -24,6 +24,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
@@ -60,17 +61,20 @@ class Engine:
         self,
         catalog: Catalog,
         upkeep: Upkeep | None = None,
-        *,
-        share: bool = True,
-        join: str = "auto",
-        routing: str = "thompson",
-        seed: int = 0,
+        policies: Policies | None = None,
     ) -> None:
         self.catalog = catalog
         self.upkeep = Upkeep() if upkeep is None else upkeep
         self.strings = Strings()
-        self.sharing = Sharing(self.strings, catalog.functions, routing, seed) if share else None
-        self._running = Running(self.strings, catalog.functions, self.upkeep, self.sharing, join)
+        self.policies = Policies() if policies is None else policies
+        self.sharing = (
+            Sharing(self.strings, catalog.functions, self.policies.routing, self.policies.seed)
+            if self.policies.share
+            else None
+        )
+        self._running = Running(
+            self.strings, catalog.functions, self.upkeep, self.sharing, self.policies.join
+        )
         self._later: list[Standing] = []
         """Queries that begin at a later instant."""
         self.time_type: Type | None = None
@@ -470,8 +474,13 @@ class Engine:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `resume` takes, and how state is kept up to date."""
-        return {"clock": self._clock, "swept_at": self._swept_at, "upkeep": self.upkeep.json()}
+        """What `resume` takes, how state is kept up to date, and by which policies."""
+        return {
+            "clock": self._clock,
+            "swept_at": self._swept_at,
+            "upkeep": self.upkeep.json(),
+            "policies": self.policies.json(),
+        }
 
     def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
         """Go on with queries that have run until the clock elsewhere."""

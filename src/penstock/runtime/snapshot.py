@@ -27,6 +27,7 @@ from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import fingerprint
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
@@ -159,17 +160,26 @@ def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
 # ---------------------------------------------------------------------- in
 
 
-def restore(catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot) -> Engine:
+def restore(
+    catalog: Catalog, queries: Iterable[Registered], snapshot: Snapshot, policies: Policies | None = None
+) -> Engine:
     """An engine that goes on where the dumped one was.
 
     The catalog declares the streams and tables that the snapshot holds (others begin empty) and the Python functions;
-    `queries` are those dumped. What does not fit is a `StateError`. The snapshot stays as it is.
+    `queries` are those dumped; `policies` are those to go on by, if not the same. What does not fit is a `StateError`. The
+    snapshot stays as it is.
     """
     meta = snapshot.meta
-    if not {"clock", "swept_at", "upkeep", "shared", "streams", "tables", "queries"} <= meta.keys():
+    if (
+        not {"clock", "swept_at", "upkeep", "policies", "shared", "streams", "tables", "queries"}
+        <= meta.keys()
+    ):
         raise StateError("this is no snapshot of an engine")
     saved = _Saved(snapshot.arrays)
-    engine = Engine(catalog, _upkeep(meta["upkeep"]))
+    were = Policies.of(meta["policies"])
+    engine = Engine(catalog, _upkeep(meta["upkeep"]), were if policies is None else policies)
+    if meta["queries"] and engine.policies.share is not were.share:
+        raise StateError(f"the queries in the snapshot run with share={were.share}")
     with saved.arena("strings", "the strings") as arena:
         engine.strings.take_up(arena)
     for stream in catalog.streams.values():

@@ -78,3 +78,7 @@ class Frame:
     def at(self, rows: Rows) -> tuple[Column, ...]:
         """The columns at these slots, lazily: read them before the slots are written again."""
         return tuple(Held.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(a.nbytes for a in (*self.values, *(m for m in self.valid if m is not None)))

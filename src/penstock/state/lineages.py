@@ -27,11 +27,12 @@ class Lineages:
 
     @property
     def size_bytes(self) -> int:
-        return int(self.known[: self._used].nbytes)
+        return int(self.known.nbytes + self._numbers.nbytes) + self._index.size_bytes
 
     def forget(self) -> None:
         """Bitmaps to come get new numbers: bits are about to mean other queries."""
-        self._registry = Registry(Arena(), "lineage", self.known.shape[1])
+        self._index = Arena()
+        self._registry = Registry(self._index, "lineage", self.known.shape[1])
         self._numbers = np.zeros(0, np.int64)
 
     def widen(self, words: int) -> None:

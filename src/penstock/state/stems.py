@@ -24,7 +24,7 @@ OWNER, FIELD, HEADS, SHIFT = chains.OWNER, chains.FIELD, chains.HEADS, chains.SH
 
 
 class Stems:
-    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `notes[i]` of words behind them.
+    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `more[i]` of words behind them.
 
     What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
     in the same bucket. A row met costs one cache line.
@@ -36,14 +36,14 @@ class Stems:
         name: str,
         types: Sequence[Sequence[Type]],
         keys: Sequence[int],
-        notes: Sequence[int] | None = None,
+        more: Sequence[int] | None = None,
     ) -> None:
         self.arena = arena
         self._name = name
         self._keys = list(keys)
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
         edges, indexes = np.zeros((len(types), 5), np.int64), np.zeros((sum(keys), 4), np.int64)
-        edges[:, WIDTH] = [1 + 2 * k + n for k, n in zip(keys, notes or [0] * len(keys), strict=True)]
+        edges[:, WIDTH] = [1 + 2 * k + n for k, n in zip(keys, more or [0] * len(keys), strict=True)]
         indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
         indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
         self.edges = arena.array(f"{name}.edges", np.int64, edges.shape, edges)
@@ -66,6 +66,11 @@ class Stems:
     def sizes(self) -> list[int]:
         """Live rows of every edge."""
         return [int(n) for n in self.edges[:, USED] - self.edges[:, TAIL]]
+
+    def bytes_of(self, edge: int) -> int:
+        """What an edge takes, with the room it has to grow."""
+        heads = sum(4 << 64 - int(self.indexes[k, SHIFT]) for k in self._of(edge) if self.edges[edge, ROOM])
+        return self.table(edge).nbytes + heads + self.frames[edge].size_bytes
 
     def table(self, edge: int) -> Array:
         """An edge's rows as a table, one row each: a view."""
@@ -123,13 +128,17 @@ class Stems:
     def _of(self, edge: int) -> range:
         return range(int(self.first_index[edge]), int(self.first_index[edge + 1]))
 
+    def _links(self, edge: int) -> Array:
+        """Of an edge's rows, by index: the row before it in the same bucket. A view."""
+        return self.table(edge)[:, 2 : 2 + 2 * self._keys[edge] : 2]
+
     def _slide(self, i: int, tail: int, used: int) -> None:
         """Move an edge's live rows to its front; chains keep pointing at them."""
         live = used - tail
         self.frames[i].shift(tail, used)
         rows = self.table(i)
         rows[:live] = rows[tail:used]
-        rows[:live, 2 : 2 + 2 * self._keys[i] : 2] -= tail
+        self._links(i)[:live] -= tail
         for index in self._of(i):
             heads = int(self.indexes[index, HEADS])
             head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]

@@ -36,7 +36,7 @@ class SparkQuery(Query):
 
     @property
     def matched(self) -> int:
-        """How many changes there have been since this process started the flow."""
+        """How many results there have been since this process started the flow."""
         return self._session.flow.matched.get(self.name, 0)
 
     @property
@@ -99,7 +99,7 @@ class SparkSession(Session):
     def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
         super().__init__(options)
         self.spark = spark
-        self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep)
+        self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
         self._frames: dict[str, Any] = {}
         self._handle: Handle | None = None
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from penstock.errors import StateError
-from penstock.flow.routing import POLICIES
+from penstock.plan.policies import Policies
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
 
 _CHOICES = {
-    "join": ("auto", "eddy", "tree", "mjoin"),
     "demand": ("jit", "doe", "off"),
     "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
-    "routing": tuple(POLICIES),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
-    `replan`: another plan may take a query's place when the data change. `share`: queries share what they have in common;
-    `routing`: in which order rows visit the operators of an eddy (`flow.routing`)."""
+    `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -42,16 +39,16 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
-        for name, least in (("budget", 0), ("seed", 0), ("eager", 1), ("partitions", 1)):
+        _ = self.policies  # checks itself
+        for name, least in (("budget", 0), ("eager", 1), ("partitions", 1)):
             value = getattr(self, name)
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
-            if wrong and not (name != "seed" and value is None):
+            if wrong and value is not None:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        for name in ("replan", "share"):
-            if not isinstance(getattr(self, name), bool):
-                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
+        if not isinstance(self.replan, bool):
+            raise StateError(f"option replan={self.replan!r} is neither True nor False")
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
 
@@ -59,6 +56,10 @@ class Options:
     def upkeep(self) -> Upkeep:
         """What the engine is told of it."""
         return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions)
+
+    @property
+    def policies(self) -> Policies:
+        return Policies(self.share, self.routing, self.join, self.seed)
 
 
 def options(given: dict[str, object]) -> Options:

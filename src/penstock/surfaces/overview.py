@@ -79,11 +79,12 @@ def _names(current: Current, engine: Engine) -> dict[int, list[str]]:
 
 def _stems(sharing: Sharing, engine: Engine) -> list[dict[str, Any]]:
     """What is kept of the streams that joins read."""
-    rows = sharing.confluence.sizes
+    rows, taken = sharing.confluence.sizes, sharing.confluence.stem_bytes
     return [
         {
             "stream": stream,
             "rows": rows.get(stream, 0),
+            "bytes": taken.get(stream, 0),
             "indexes": [", ".join(map(str, attribute.keys)) for attribute in stem.attributes.values()],
             "queries": _with(engine, {k for k, one in sharing.joins.items() if stream in _streams(one)}),
         }

@@ -38,7 +38,7 @@ class Query:
 
     @property
     def matched(self) -> int:
-        """How many changes there have been so far."""
+        """How many results there have been so far: changes with '+'."""
         self._session.engine.settle()
         return self._standing.matched
 

@@ -66,14 +66,7 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.catalog = Catalog()
-        self.engine = Engine(
-            self.catalog,
-            options.upkeep,
-            share=options.share,
-            join=options.join,
-            routing=options.routing,
-            seed=options.seed,
-        )
+        self.engine = Engine(self.catalog, options.upkeep, options.policies)
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
 

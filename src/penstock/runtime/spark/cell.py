@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.data.batch import Column
@@ -245,6 +246,7 @@ class Cell:
             "shown": shown if header["views"] else None,
             "upper": upper.clock,
             "out": {name: table.num_rows for name, table in results.items()},
+            "matched": {name: _began(table) for name, table in results.items()},
             "laid": laid,
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
@@ -376,6 +378,11 @@ def for_spark(table: pa.Table, *, intervals: bool = False) -> pa.Table:
             column = column.cast(pa.string())
         columns.append(column)
     return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _began(table: pa.Table) -> int:
+    """How many changes make something true."""
+    return int(pc.sum(pc.equal(table.column("__op"), "+")).as_py() or 0)
 
 
 def _bytes(found: snapshot.Snapshot) -> int:

@@ -14,6 +14,7 @@ from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
 from penstock.rules import optimize
@@ -34,6 +35,7 @@ class Declared:
     functions: dict[str, str] = field(default_factory=dict)
     """Name → what the function is: type, kind and a hash of its code."""
     upkeep: Upkeep = field(default_factory=Upkeep)
+    policies: Policies = field(default_factory=Policies)
 
     def json(self) -> dict[str, Any]:
         return {
@@ -49,6 +51,7 @@ class Declared:
             "kept": self.kept,
             "functions": self.functions,
             "upkeep": self.upkeep.json(),
+            "policies": self.policies.json(),
         }
 
     @classmethod
@@ -63,6 +66,7 @@ class Declared:
             list(told["kept"]),
             dict(told["functions"]),
             Upkeep.of(told["upkeep"]),
+            Policies.of(told["policies"]),
         )
 
     def must_follow(self, before: Declared) -> None:
@@ -78,11 +82,15 @@ class Declared:
                         f"{kind} {declared.name} is not what the checkpoint holds: {_told(known)} there, {_told(declared)} here",
                         hint="declare it as before, or start with another checkpoint directory",
                     )
-        if before.queries and self.upkeep.expiry is not before.upkeep.expiry:
-            raise StateError(
-                f"the checkpoint was made with expiry={before.upkeep.expiry.value!r}, this session has {self.upkeep.expiry.value!r}",
-                hint="connect as before, or start with another checkpoint directory",
-            )
+        for option, is_, was in (
+            ("expiry", self.upkeep.expiry.value, before.upkeep.expiry.value),
+            ("share", self.policies.share, before.policies.share),
+        ):
+            if before.queries and is_ != was:
+                raise StateError(
+                    f"the checkpoint was made with {option}={was!r}, this session has {is_!r}",
+                    hint="connect as before, or start with another checkpoint directory",
+                )
         for name, sql in self.queries.items():
             known_sql = before.queries.get(name)
             if known_sql is not None and known_sql != sql:

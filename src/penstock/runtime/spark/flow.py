@@ -27,6 +27,7 @@ from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
 from penstock.plan.catalog import Function, Table
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark import host
@@ -58,14 +59,22 @@ class Flow:
     """All queries of a session over all its streams, on `cells` cells."""
 
     def __init__(
-        self, spark: SparkSession, checkpoint: str, cells: int | None, upkeep: Upkeep | None = None
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        cells: int | None,
+        upkeep: Upkeep | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.spark = spark
         self.store = Store(checkpoint)
         self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
         self.wanted = cells or self.cells
         """How many cells there are to be."""
-        self.declared = Declared(upkeep=Upkeep() if upkeep is None else upkeep)
+        self.declared = Declared(
+            upkeep=Upkeep() if upkeep is None else upkeep,
+            policies=Policies() if policies is None else policies,
+        )
         self.functions: dict[str, Function] = {}
         self.sinks: dict[str, list[Sink]] = {}
         """By query; what is under "" takes every query's changes."""
@@ -149,6 +158,7 @@ class Flow:
                 told.queries.pop(query, None)
                 told.since.pop(query, None)
                 told.kept = [name for name in told.kept if name != query]
+            self.matched.pop(query, None)
             self.sinks.pop(query, None)
             self.views.pop(query, None)
 
@@ -317,7 +327,7 @@ class Flow:
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
         self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
         counted = summed(a["out"] for a in answers)
-        self.matched = summed([self.matched, counted])
+        self.matched = summed([self.matched, *(a["matched"] for a in answers)])
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
@@ -439,6 +449,7 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "upper": None,
         "shown": None,
         "out": {},
+        "matched": {},
         "late": {},
         "inner": {},
     }

@@ -13,6 +13,7 @@ from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
 from penstock.plan.nodes import Node, Scan, Windowed
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.plan.windows import Rows
@@ -63,6 +64,7 @@ class Flowing:
     layout: Layout
     """Of the declared streams; then of those between stages."""
     upkeep: Upkeep
+    policies: Policies
 
     def together(self) -> dict[str, Type]:
         """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
@@ -128,6 +130,7 @@ def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> F
         tuple(declared.kept),
         lay_out([*declared.streams.values(), *inner]),
         declared.upkeep,
+        declared.policies,
     )
 
 

@@ -8,6 +8,7 @@ step without rows. An inner input's watermark is told once its rows are in, sinc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from penstock.data.clock import LATEST
 from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Table
 from penstock.plan.nodes import Node, Relation
+from penstock.plan.policies import Policies
 from penstock.runtime import snapshot
 from penstock.runtime.border import read_rows
 from penstock.runtime.embedded import Engine
@@ -44,14 +46,14 @@ class Stage:
         """Knows the tables that are first read here."""
         self._wanted: Flowing | None = None
 
-    def take_up(self, wanted: Flowing, found: snapshot.Snapshot) -> None:
-        """Be the stage that was saved."""
+    def take_up(self, wanted: Flowing, found: snapshot.Snapshot, policies: Policies | None = None) -> None:
+        """Be the stage that was saved; from now on by these policies, if not by its own."""
         catalog = Catalog(
             wanted.streams(self.cell, self.number), self._tables(wanted), dict(wanted.catalog.functions)
         )
         roots = wanted.roots(self.cell, self.number)
         self.engine = snapshot.restore(
-            catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found
+            catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found, policies
         )
         self._wanted = wanted
 
@@ -59,9 +61,12 @@ class Stage:
 
     def declare(self, wanted: Flowing, updates: list[Update]) -> None:
         """Queries that are new begin now, those gone are dropped; the others run on undisturbed."""
-        engine, before = self.engine, self._wanted
+        before = self._wanted
         if before is None:
-            engine.upkeep.expiry = wanted.upkeep.expiry
+            self.engine = Engine(Catalog(), replace(wanted.upkeep), wanted.policies)
+        elif self.engine.policies != wanted.policies:
+            self.take_up(before, snapshot.dump(self.engine), wanted.policies)
+        engine = self.engine
         engine.upkeep.tune(wanted.upkeep)
         engine.catalog.functions.update(wanted.catalog.functions)
         roots, streams = wanted.roots(self.cell, self.number), wanted.streams(self.cell, self.number)

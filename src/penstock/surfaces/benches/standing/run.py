@@ -16,7 +16,7 @@ from penstock.data.memory import taken
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.benches.report import Tell, steady
 from penstock.surfaces.benches.runs import now
-from penstock.surfaces.benches.standing import engine, symbols, workload
+from penstock.surfaces.benches.standing import engine, joins, symbols, workload
 from penstock.surfaces.benches.standing.bitmap import Counting, Delivering, Total
 from penstock.surfaces.benches.standing.engine import Standing
 from penstock.surfaces.benches.standing.symbols import Watching
@@ -32,6 +32,8 @@ DELIVERED = 10e6
 LATENCY, DELAY = 5.0, 10.0
 """Milliseconds: of adding or dropping a query, and that a push is held up by it."""
 GROWTH = 1.05
+ROOM = 1.3
+"""Bytes for many joins against the largest of them alone."""
 
 Sizes = tuple[tuple[int, int, int], ...]
 """Queries, pushes a turn, turns."""
@@ -48,6 +50,10 @@ class Extent:
     """Queries that run while one is added and dropped."""
     churns: int
     cycles: int
+    joined: int
+    """Joins over five streams."""
+    joined_rows: int
+    """Of every stream in the longest window."""
     rows: int = workload.BATCH
     churn_rows: int = 2048
 
@@ -59,6 +65,8 @@ QUICK = Extent(
     churned=1024,
     churns=200,
     cycles=2_000,
+    joined=400,
+    joined_rows=10_000,
 )
 FULL = Extent(
     counting=((1, 16, 11), (64, 16, 11), (1024, 8, 11), (4096, 2, 9), (16384, 1, 5)),
@@ -67,6 +75,8 @@ FULL = Extent(
     churned=1024,
     churns=500,
     cycles=100_000,
+    joined=1000,
+    joined_rows=20_000,
 )
 
 
@@ -98,6 +108,10 @@ def measure(extent: Extent, tell: Tell) -> dict[str, Any]:
     # First: memory that others have freed would hide what is not.
     tell(f"adding and dropping beside {extent.churned:,} queries")
     parts[f"adding and dropping, {_queries(extent.churned)}"] = churning(extent)
+    tell(f"remembering for {extent.joined:,} joins")
+    parts[f"remembering, {extent.joined:,} joins over {len(joins.STREAMS)} streams"] = remembering(
+        extent.joined, extent.joined_rows
+    )
     for size in extent.counting:
         tell(f"counting: {size[0]:,} queries")
         parts[f"counting, {_queries(size[0])}"] = counting(*size, extent.rows)
@@ -111,7 +125,8 @@ def measure(extent: Extent, tell: Tell) -> dict[str, Any]:
     claim = (
         f"through the public interface, in CPU seconds on one core: counting at least {SHARE:.0%} of a hand-written bitmap program for"
         f" {CHURNED:,} queries and {PACE:,.0f} tuples a second for {COUNTED:,}; {DELIVERED:,.0f} result rows a second delivered;"
-        f" adding or dropping a query within {LATENCY:g} ms, no push held up over {DELAY:g} ms, and nothing left of queries that went"
+        f" adding or dropping a query within {LATENCY:g} ms, no push held up over {DELAY:g} ms, and nothing left of queries that went;"
+        f" joins over {len(joins.STREAMS)} streams in at most {ROOM:g} × the memory of the largest of them alone, shared or by itself"
     )
     return {
         "name": "standing-queries",
@@ -268,6 +283,34 @@ def churning(extent: Extent) -> Part:
         "resident_bytes": kept.after,
     }
     return Part(ours, {"pushes": "those of the same session before which no query came or went"}, points, [])
+
+
+def remembering(queries: int, window: int) -> Part:
+    """Joins of all sizes in the SteMs of a session, once the longest window is full."""
+    alone = [joins.largest(window)]
+    every, varied = (joins.held(joins.queries(queries, window, n), window) for n in (1, 2))
+    shared = joins.held(alone, window, share=True, join="eddy")
+    apart = joins.held(alone, window, share=False)
+    points = [
+        Point(
+            f"memory against the largest {how}",
+            every.bytes / one.bytes,
+            ROOM,
+            "×",
+            more={"predicates_over_two_attributes": varied.bytes / one.bytes},
+        )
+        for how, one in (("alone, which shares", shared), ("by itself (share=False)", apart))
+    ]
+    ours = {
+        "bytes": every.bytes,
+        "bytes_of_stems": every.stems,
+        "rows_in_stems": every.rows,
+        "results": every.every,
+    }
+    theirs = {"bytes_of_the_largest_shared": shared.bytes, "bytes_of_the_largest_by_itself": apart.bytes}
+    found = [every.found, varied.found, shared.found, apart.found]
+    differences = [f"the largest join has {found} results"] if len(set(found)) > 1 else []
+    return Part(ours, theirs, points, differences)
 
 
 def _undelivered(

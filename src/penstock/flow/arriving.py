@@ -1,0 +1,122 @@
+"""Rows of a step on their way into the SteMs: which of them some join wants, and in which order they walk.
+
+Invariant  rows walk by (ts, role); a row is written into its SteM once, whatever the number of its roles, and stands in no index
+           before its first walk is done: build comes before probe (Madden et al. 2002, §2.3).
+Cost       O(rows × roles of their stream).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column
+from penstock.data.memory import room
+from penstock.data.types import Type
+from penstock.flow.eddy import Sorted
+from penstock.flow.parties import Parties
+from penstock.flow.stem import Stem
+from penstock.kernels import chains
+from penstock.operators.conditions import key_words
+from penstock.state import words
+
+
+@dataclass(slots=True)
+class Arriving:
+    """Rows of a stream that some join wants."""
+
+    batch: Batch
+    keys: list[Array]
+    texts: list[Column]
+    """Keys that are strings."""
+    lines: list[Array]
+    """Lineage by role."""
+    alive: Array
+    """By role and row."""
+
+
+@dataclass(slots=True)
+class Events:
+    """Rows in their roles, in the order in which they walk."""
+
+    times: Array
+    roles: Array
+    slots: Array
+    lines: Array
+    entering: Array
+    lineage: Array
+
+
+def arriving(parties: Parties, stem: Stem, found: Sorted | None) -> Arriving | None:
+    """The rows that some join wants."""
+    if found is None or not len(found.rows):
+        return None
+    assert found.lineage is not None
+    lineage, batch = found.lineage, found.batch
+    if len(found.rows) < len(batch):
+        lineage, batch = lineage[found.rows], batch.take(found.rows)
+    lines = [np.ascontiguousarray(lineage[:, parties.roles[role].words]) for role in stem.roles]
+    keys, texts = _keys(parties, stem, batch, lines)
+    alive = np.array([line.any(axis=1) for line in lines])
+    some = alive.any(axis=0)
+    if not some.all():
+        picked = np.flatnonzero(some)
+        if not len(picked):
+            return None
+        batch, alive = batch.take(picked), alive[:, picked]
+        lines, keys = [line[picked] for line in lines], [key[picked] for key in keys]
+        texts = [text.take(picked) for text in texts]
+    return Arriving(batch, keys, texts, lines, alive)
+
+
+def _keys(
+    parties: Parties, stem: Stem, batch: Batch, lines: Sequence[Array]
+) -> tuple[list[Array], list[Column]]:
+    """Each attribute's keys, and those that are strings; a query that joins by a NULL does not want the row."""
+    n, keys, texts = len(batch), [], []
+    for attribute in stem.attributes.values():
+        columns = [run(batch.columns, n) for run in attribute.run]
+        for column, key in zip(columns, attribute.keys, strict=True):
+            if key.type is Type.STRING:
+                texts.append(column)
+            if column.valid is not None:
+                null = np.flatnonzero(~column.valid)
+                for role, line in zip(stem.roles, lines, strict=True):
+                    line[null] &= ~parties.mask(attribute.uses.get(role, ()))
+        parts = [words.plain(c, k.type) for c, k in zip(columns, attribute.keys, strict=True)]
+        keys.append(key_words(parts, n))
+    return keys, texts
+
+
+def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Events:
+    """Write rows into their SteMs, each given by its number; they are not in any index yet."""
+    wanted = [0] * len(parties.stems)
+    for edge, _, some in rows:
+        wanted[edge] = len(some.batch)
+    parties.bed.rows.reserve(wanted)
+    parts: dict[int, tuple[Array, Array, Array, Array]] = {}
+    for edge, stem, some in rows:
+        batch = some.batch
+        columns = [batch.columns[i] for i in stem.stored] + some.texts
+        first = parties.bed.rows.admit(edge, Batch(batch.ts, batch.ts, batch.columns), columns, some.keys)
+        notes = parties.bed.notes(stem.stream, first, first + len(batch))
+        entered = np.zeros(len(batch), np.bool_)
+        for at, (role, line) in enumerate(zip(stem.roles, some.lines, strict=True)):
+            own = np.flatnonzero(some.alive[at])
+            if len(own) == len(line):
+                notes[at][:] = parties.lineages.numbers(line)
+            else:
+                line = line[own]
+                notes[at][:] = 0
+                notes[at][own] = parties.lineages.numbers(line)
+            parts[role] = (batch.ts[own], first + own, line, ~entered[own])
+            entered[own] = True
+    roles = sorted(parts)
+    ts, slots, lines, entering = (np.concatenate([parts[role][i] for role in roles]) for i in range(4))
+    bounds = np.cumsum([0, *(len(parts[role][0]) for role in roles)])
+    n = len(ts)
+    times, side, order = room(n, np.int64), room(n, np.int8), room(n, np.int32)
+    chains.in_turn(ts, bounds, bounds[:-1].copy(), bounds[:-1], times, side, order)
+    return Events(times, np.array(roles)[side], slots[order], order, entering[order], lines)

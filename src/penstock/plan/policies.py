@@ -1,0 +1,50 @@
+"""What a session's queries do together, and in which order rows are looked at.
+
+Policies change when work is done, never what is true. They are one value that goes wherever an engine is made: into this
+process, into cells, through a checkpoint and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from penstock.errors import StateError
+
+ROUTINGS = ("thompson", "tickets", "fixed", "random", "worst")
+JOINS = ("auto", "eddy", "tree", "mjoin")
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Of an engine, as long as it lives."""
+
+    share: bool = True
+    """Queries share what they have in common. What state there is hangs on it."""
+    routing: str = "thompson"
+    """In which order rows visit the operators of an eddy (`flow.routing`)."""
+    join: str = "auto"
+    """Where joins of streams are made: "auto", "eddy": with others; else by themselves."""
+    seed: int = 0
+    """Of the routing."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, bool):
+            raise StateError(f"option share={self.share!r} is neither True nor False")
+        for name, allowed in (("routing", ROUTINGS), ("join", JOINS)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
+        if type(self.seed) is not int or self.seed < 0:
+            raise StateError(f"option seed={self.seed!r} is not a whole number from 0")
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, told: object) -> Policies:
+        """What `json` gave, and nothing else."""
+        known = [f.name for f in fields(cls)]
+        if not isinstance(told, dict) or sorted(told) != sorted(known):
+            raise StateError(f"policies are {', '.join(known)}, and there are {told!r}")
+        return cls(**told)
