@@ -436,3 +436,20 @@ def test_strings_in_stems_survive_sweeps() -> None:
     s.advance(6)
     assert [(r["s"], r["z"]) for r in query.changes().to_pylist()] == [("kept", "kept")]
     assert keyed.matched == 1
+
+
+def test_a_plan_whose_first_query_is_gone_goes_on_among_others() -> None:
+    s = penstock.connect()
+    s.execute("CREATE STREAM a (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF 0")
+    text = "SELECT t1.* FROM a [RANGE 20] AS t0, a [RANGE 13] AS t1 WHERE t0.k = t1.k AND t1.x > t0.x"
+    first, second = s.query(text), s.query(text)
+    s.push("a", [{"ts": 39, "k": 3, "x": 1}])
+    s.advance(39)
+    assert "input 1: 1" in first.explain() and "input 1: 1" in second.explain()
+    first.drop()
+    third = s.query(text)
+    s.push("a", [{"ts": 41, "k": 3, "x": 2}, {"ts": 42, "k": 3, "x": 5}])
+    s.advance(42)
+    assert second.changes().num_rows == 3 and third.changes().num_rows == 1
+    second.drop()
+    third.drop()

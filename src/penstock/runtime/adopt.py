@@ -13,7 +13,6 @@ from penstock.operators.evaluate import Evaluator
 from penstock.operators.fifo_join import FifoJoin
 from penstock.operators.met import Met
 from penstock.plan.expressions import Expression
-from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.build import JOIN, LEAF, Key, Pipeline, build
 from penstock.runtime.sharing import Sharing
@@ -33,7 +32,6 @@ class _Rehearsal:
 
 def adopted(
     pipeline: Pipeline,
-    root: Root,
     since: int,
     evaluator: Evaluator,
     strings: Strings,
@@ -45,6 +43,7 @@ def adopted(
 ) -> Pipeline:
     """A pipeline of the same plan whose joins are shared, which goes on where this one is at `now`; if it runs for one query
     `alone`, its rows may wait."""
+    root = pipeline.root
     plain = build(root, evaluator, strings, since, upkeep, shares=_Rehearsal(), meets=True)
     arrays, saved = pipeline.arena.arrays, {}
     for node, names in plain.names.items():

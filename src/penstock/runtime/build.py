@@ -82,6 +82,8 @@ class Pipeline:
     """Operators in the order they run; each names its inputs among sources and earlier operators."""
 
     arena: Arena
+    root: Root
+    """The plan it runs; a query that came to it has a plan of its own that is equal."""
     sources: list[Key] = field(default_factory=list)
     stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
     """Inputs below 0 count sources from -1 down."""
@@ -209,7 +211,7 @@ def build(
 
     `may_move`: another plan may take its place. `shares`: streams are filtered elsewhere, and if it `meets` others joined.
     """
-    pipeline = Pipeline(Arena() if arena is None else arena, may_move=may_move)
+    pipeline = Pipeline(Arena() if arena is None else arena, root, may_move=may_move)
     builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, shares, meets)
     builder.build(root.node, all_of(root.node))
     if pipeline.lazy:

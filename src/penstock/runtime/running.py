@@ -157,7 +157,7 @@ class Running:
                 continue
             evaluator = Evaluator(self._strings, self._functions)
             tail.pipeline = adopted(
-                old, first.root, first.since, evaluator, self._strings, self._upkeep, self._sharing, now,
+                old, first.since, evaluator, self._strings, self._upkeep, self._sharing, now,
                 alone=len(tail.standings) == 1,
             )  # fmt: skip
             del self.tails[id(old)]

@@ -13,6 +13,7 @@ from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
+from penstock.rules.walk import every
 from penstock.runtime.running import Standing
 
 if TYPE_CHECKING:
@@ -87,9 +88,12 @@ class Query:
         engine, standing = self._session.engine, self._standing
         engine.settle()
         expected = by_node(standing.root.node, engine.statistics(standing))
+        running = dict(
+            zip(map(id, every(standing.root.node)), every(standing.pipeline.root.node), strict=True)
+        )
 
         def notes(node: Node) -> list[str]:
-            held = standing.pipeline.holdings(node)
+            held = standing.pipeline.holdings(running[id(node)])
             said = [f"{what}: {rows:,}, {how}" for what, how, rows in held]
             if held:
                 rows = sum(one.rows for one in held)
