@@ -50,7 +50,7 @@ NEARLY_ALL = 0.9
 WANTED = 0.5
 """Share of rows that somebody wants, from which on it is not asked row by row: so many would be kept anyway (`runtime.waiting`)."""
 LOOK = 1 << 9
-"""Rows that are routed nevertheless, of every `MEMORY`: whether it would pay again."""
+"""Rows that are routed nevertheless, of every four times `MEMORY`: whether it would pay again."""
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -146,7 +146,7 @@ class Eddy:
         self._read: tuple[int, ...] = ()
         self.rows = 0
         self.visits = 0
-        self._scratch = np.empty(0, np.int32)
+        self._scratch = self._counting = np.empty(0, np.int32)
         self._share, self._wanted, self._unseen = 0.0, 0.0, 0
         """Of all visits that the last routed rows might have made, those they made; how many of these rows somebody wanted; and
         rows since."""
@@ -369,8 +369,14 @@ class Eddy:
             )
             return found
         count_all(filters, tables, n, begin, self.start, planes, at, flags, planes, counts)
-        rows[alive : alive + n - begin] = np.arange(begin, n, dtype=np.int32)
+        rows[alive : alive + n - begin] = self._every(n)[begin:]
         return alive + n - begin
+
+    def _every(self, rows: int) -> Array:
+        """Numbers from 0 on, that nobody writes to."""
+        if len(self._counting) < rows:
+            self._counting = np.arange(rows, dtype=np.int32)
+        return self._counting[:rows]
 
     def _numbers(self, rows: int, keep: bool) -> Array:
         """Room for row numbers; if nobody keeps them, that of the last time."""
@@ -384,7 +390,7 @@ class Eddy:
         """How many rows, the first ones, go from filter to filter; the others ask all at once."""
         if self._share < NEARLY_ALL or not self.operators or (self._wanted < WANTED and not keep):
             return rows
-        return min(rows, LOOK) if self._unseen >= MEMORY else 0
+        return min(rows, LOOK) if self._unseen >= 4 * MEMORY else 0
 
     def _few(self, operators: Sequence[Operator]) -> tuple[int, tuple[Array, Array]] | None:
         """The filter that leaves fewest words, if that is few."""
