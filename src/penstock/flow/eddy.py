@@ -22,7 +22,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.errors import PenstockError
-from penstock.flow.routing import MEMORY, Ledger, Router
+from penstock.flow.routing import MEMORY, USUAL, Ledger, Router
 from penstock.kernels import lineage as kernels
 from penstock.kernels.filters import FIELDS, TABLE
 from penstock.kernels.together import BLOCK as ALL_BLOCK
@@ -126,11 +126,12 @@ class Eddy:
     """Sorts the rows of one stream."""
 
     def __init__(
-        self, strings: Strings, functions: Mapping[str, Function], routing: str = "thompson", seed: int = 0
+        self, strings: Strings, functions: Mapping[str, Function], routing: str = USUAL, seed: int = 0
     ) -> None:
         self._strings = strings
         self._functions = functions
         self._cheap, self._costly = Router(routing, seed), Router(routing, seed + 1)
+        self._may_ask_all = routing == USUAL
         self.operators: dict[Subject, Operator] = {}
         self.members: dict[int, Member] = {}
         self.words = 1
@@ -388,7 +389,9 @@ class Eddy:
 
     def _to_route(self, rows: int, keep: bool) -> int:
         """How many rows, the first ones, go from filter to filter; the others ask all at once."""
-        if self._share < NEARLY_ALL or not self.operators or (self._wanted < WANTED and not keep):
+        if self._share < NEARLY_ALL or not (self.operators and self._may_ask_all):
+            return rows
+        if self._wanted < WANTED and not keep:
             return rows
         return min(rows, LOOK) if self._unseen >= 4 * MEMORY else 0
 

@@ -132,8 +132,10 @@ def at_random(ledgers: Sequence[Ledger], groups: int, coin: np.random.Generator)
     return np.argsort(coin.random((groups, len(ledgers))), axis=1)
 
 
+USUAL = "thompson"
+"""The others route every row, to be compared with; under this one rows that no order spares a visit are not routed."""
 POLICIES: dict[str, Policy] = {
-    "thompson": thompson,
+    USUAL: thompson,
     "tickets": tickets,
     "fixed": best,
     "random": at_random,
