@@ -114,6 +114,11 @@ def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Ev
             parts[role] = (batch.ts[own], first + own, line, ~entered[own])
             entered[own] = True
     roles = sorted(parts)
+    if len(roles) == 1:
+        ((ts, slots, lines, entering),) = parts.values()
+        return Events(
+            ts, np.full(len(ts), roles[0]), slots, np.arange(len(ts), dtype=np.int32), entering, lines
+        )
     ts, slots, lines, entering = (np.concatenate([parts[role][i] for role in roles]) for i in range(4))
     bounds = np.cumsum([0, *(len(parts[role][0]) for role in roles)])
     n = len(ts)

@@ -186,19 +186,24 @@ class Confluence:
         kept = np.empty((plan.depth + 1, self.words), np.uint64)
         stats = np.zeros((len(plan.nodes), 2), np.int64)
         parts: list[Met] = []
-        done, total = 0, len(events.times)
+        pairs, done, total = plan.is_pairs, 0, len(events.times)
         while done < total:
             size, before = self._room, done
             out = Met(
                 room(size, np.int64), room(size, np.int32), room((roles, size), np.int32),
                 room((size, self.words), np.uint64),
             )  # fmt: skip
-            done, made = meeting.meet(
+            given = (
                 done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
                 rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, fields, held.sight,
-                plan.nodes, plan.roots, plan.need, plan.done, held.firsts, held.lengths, held.masks, self.lineages.known,
-                work, kept, stats, out.ts, out.node, out.slots, out.lineage,
             )  # fmt: skip
+            spans = held.firsts, held.lengths, held.masks, self.lineages.known
+            made_of = out.ts, out.node, out.slots, out.lineage
+            walks = plan.nodes, plan.roots, plan.need
+            if pairs:
+                done, made = meeting.meet_pairs(*given, *walks, *spans, stats, *made_of)
+            else:
+                done, made = meeting.meet(*given, *walks, plan.done, *spans, work, kept, stats, *made_of)
             parts.append(out.first(made))
             if done == before or (done < total and made > size // 2):
                 self._room *= 2

@@ -71,6 +71,15 @@ class Trees:
     hops: list[Hop]
     depth: int
 
+    @property
+    def is_pairs(self) -> bool:
+        """Every walk is one hop, and what is met there is whole."""
+        return (
+            self.depth <= 2
+            and bool((self.nodes[:, meeting.NEXT] < 0).all())
+            and bool((self.source >= 0).all())
+        )
+
 
 def trees(
     shapes: Sequence[Shape],

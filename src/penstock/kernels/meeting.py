@@ -73,6 +73,67 @@ def link(rows, halves, head, edge, index, first, last):
         head[b] = s
 
 
+@inline
+def enter(slot, edge, edges, indexes, first_index, rows, halves, head):
+    """Put a row into its SteM's indexes."""
+    own = edges[ix(edge), BASE] + slot * edges[ix(edge), WIDTH]
+    for index in range(first_index[ix(edge)], first_index[ix(edge + 1)]):
+        p = own + indexes[ix(index), FIELD]
+        b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
+        halves[ix(2 * (p + 1))] = head[ix(b)]
+        head[ix(b)] = slot
+
+
+@kernel
+def meet_pairs(
+    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
+    nodes, roots, need, window_first, lengths, masks, known, stats, out_ts, out_node, out_slot, out_line,
+):  # fmt: skip
+    """`meet` where every walk is one hop."""
+    n = 0
+    room = out_ts.shape[0]
+    for e in range(begin, times.shape[0]):
+        if e + AHEAD < times.shape[0]:
+            look_ahead(e + AHEAD, roles, slots, home, edges, indexes, first_index, rows, head, nodes, roots)
+        t = times[ix(e)]
+        role, slot = np.int64(roles[ix(e)]), np.int64(slots[ix(e)])
+        mark = n
+        v = roots[ix(role)]
+        if v >= 0:
+            of, own_lineage = nodes[ix(v)], lineage[ix(lines[ix(e)])]
+            target, edge, index = of[ROLE], of[EDGE], of[INDEX]
+            base, width, tail = edges[ix(edge), BASE], edges[ix(edge), WIDTH], edges[ix(edge), TAIL]
+            field, line_at, oldest = indexes[ix(index), FIELD], fields[ix(target)], t - sight[ix(edge)]
+            first, last = window_first[ix(target)], window_first[ix(target + 1)]
+            giver = of[GIVER_EDGE]
+            own = edges[ix(giver), BASE] + slot * edges[ix(giver), WIDTH]
+            k = rows[ix(own + indexes[ix(of[GIVER_INDEX]), FIELD])]
+            s = np.int64(head[ix(indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))])
+            stats[ix(v), 0] += 1
+            while s >= tail:
+                p = base + s * width
+                x = rows[ix(p)]
+                if x <= oldest:
+                    break
+                if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
+                    w = still(t - x, first, last, lengths)
+                    if w < last:
+                        if n == room:
+                            return e, mark
+                        line = np.int64(halves[ix(2 * p + line_at)])
+                        if agreed(out_line[ix(n)], own_lineage, need[ix(v)], known[ix(line)], masks[ix(w)]):
+                            out_ts[ix(n)] = t
+                            out_node[ix(n)] = v
+                            out_slot[ix(role), ix(n)] = slot
+                            out_slot[ix(target), ix(n)] = s
+                            stats[ix(v), 1] += 1
+                            n += 1
+                s = np.int64(halves[ix(2 * (p + field + 1))])
+        if entering[ix(e)]:
+            enter(slot, home[ix(role)], edges, indexes, first_index, rows, halves, head)
+    return times.shape[0], n
+
+
 @kernel
 def meet(
     begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
@@ -172,11 +233,5 @@ def meet(
                 node[ix(d)] = of[CHILD]
                 cursor[ix(d)] = -2
         if entering[ix(e)]:
-            own_edge = home[ix(role)]
-            own = edges[ix(own_edge), BASE] + slot * edges[ix(own_edge), WIDTH]
-            for index in range(first_index[ix(own_edge)], first_index[ix(own_edge + 1)]):
-                p = own + indexes[ix(index), FIELD]
-                b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
-                halves[ix(2 * (p + 1))] = head[ix(b)]
-                head[ix(b)] = slot
+            enter(slot, home[ix(role)], edges, indexes, first_index, rows, halves, head)
     return times.shape[0], n

@@ -208,11 +208,33 @@ def _crowd() -> None:
     session.advance(3)
 
 
+def _together() -> None:
+    """Queries that all rows concern, so that rows ask all filters at once: counted, and then asked for; and joins of pairs."""
+    session = Session(Options(join="eddy"))
+    for stream in ("a", "b"):
+        session.create_stream(stream, {"ts": "BIGINT", "x": "INT"}, time="ts")
+    queries = [session.query(f"SELECT ts FROM a WHERE x >= {number}") for number in (0, 1)]
+    for at in (1, 2, 3):
+        session.push("a", {"ts": [at] * 9, "x": list(range(9))})
+        session.advance(at)
+        if at > 1:
+            queries[0].changes()
+    for number in (0, 1):
+        session.query(
+            f"SELECT l.x FROM a [RANGE 3] AS l, b [RANGE 3] AS r WHERE l.x = r.x AND r.x > {number}"
+        )
+    for at in (4, 5):
+        for stream in ("a", "b"):
+            session.push(stream, {"ts": [at] * 3, "x": [1, 2, 3]})
+        session.advance(at)
+
+
 def warm() -> float:
     """Compile or load every kernel; seconds it took."""
     begin = time.perf_counter()
     _growth()
     _crowd()
+    _together()
     statements = _statements()
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
