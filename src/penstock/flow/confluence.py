@@ -238,7 +238,8 @@ class Confluence:
                 own: list[Column] = [ABSENT] * len(stem.schema)
                 for i, column in zip(stem.stored, rows.frames[edge].at(slots), strict=False):
                     own[i] = column
-                columns += [Column(rows.table(edge)[slots, 0]), *own]
+                timed = any(window != FAR for window in self.roles[role].windows.values())
+                columns += [Column(rows.table(edge)[slots, 0]) if timed else ABSENT, *own]
             counts = np.zeros(64 * self.words, np.int64)
             every = np.arange(len(some.ts), dtype=np.int32)
             kernels.tally(some.lineage, every, np.empty((PLANES + 1, self.words), np.uint64), counts)
