@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.clock import FOREVER
 from penstock.data.memory import copied, joined, taken
 
 Array = NDArray[Any]
@@ -145,9 +146,10 @@ class Batch:
     def take(self, rows: Rows) -> Batch:
         """The changes at these positions, in this order."""
         memo: dict[int, Rows] = {}
+        ts = taken(self.ts, rows)
         return Batch(
-            taken(self.ts, rows),
-            taken(self.exp, rows),
+            ts,
+            ts if self.exp is self.ts else taken(self.exp, rows),
             tuple(c.take(rows, memo) for c in self.columns),
             None if self.sign is None else self.sign.take(rows),
             None if self.rank is None else self.rank.take(rows),
@@ -166,6 +168,24 @@ class Batch:
             None if self.rank is None else self.rank[start:stop],
             None if self.lineage is None else self.lineage[start:stop],
         )
+
+
+class _Endless:
+    """One array for all who need it."""
+
+    array = np.empty(0, np.int64)
+
+
+def endless(rows: int) -> Ints:
+    """Ends of rows that never end; nobody writes to them."""
+    if len(_Endless.array) < rows:
+        _Endless.array = np.full(max(1 << 12, 2 * rows), FOREVER)
+    return _Endless.array[:rows]
+
+
+def is_endless(exp: Ints) -> bool:
+    """Whether these are such ends, as far as can be told without looking at them."""
+    return exp.base is _Endless.array
 
 
 def gather(columns: Sequence[Column], rows: Rows) -> tuple[Column, ...]:

@@ -59,6 +59,7 @@ class Confluence:
         self._met: dict[Hop, float] = {}
         self._trees: Trees | None = None
         self._windows: Windows | None = None
+        self._where = np.empty((0, 0), np.int32)
         self._room = 1024
         self._many = 1 << 12
         """Lineages from which on those that no row has are let go of."""
@@ -189,10 +190,11 @@ class Confluence:
         pairs, done, total = plan.is_pairs, 0, len(events.times)
         while done < total:
             size, before = self._room, done
-            out = Met(
-                room(size, np.int64), room(size, np.int32), room((roles, size), np.int32),
-                room((size, self.words), np.uint64),
-            )  # fmt: skip
+            if self._where.shape != (roles + 1, size):
+                self._where = room((roles + 1, size), np.int32)
+            # Who makes rows of where they lie does so in this step: others may lie there in the next.
+            where = room((roles + 1, size), np.int32) if parts else self._where
+            out = Met(room(size, np.int64), where[0], where[1:], room((size, self.words), np.uint64))
             given = (
                 done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
                 rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, fields, held.sight,

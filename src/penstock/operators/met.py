@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
-from penstock.data.clock import FOREVER
+from penstock.data.batch import Batch, Column, endless
 from penstock.operators.conditions import Tester
 from penstock.operators.contract import Site, empty
 from penstock.plan.expressions import Expression
@@ -36,7 +35,7 @@ class Met:
         (batch,) = inputs
         if not len(batch):
             return empty(self._width)
-        exp = np.full(len(batch), FOREVER)
+        exp = endless(len(batch))
         columns: list[Column] = []
         for at, width, window in self.inputs:
             if window is not None:

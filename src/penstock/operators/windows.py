@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column
+from penstock.data.batch import Batch, Column, endless
 from penstock.data.clock import FOREVER
 from penstock.data.memory import plus
 from penstock.data.schema import Schema
@@ -46,7 +46,7 @@ class UnboundedWindow:
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
-        return Batch(batch.ts, np.full(len(batch), FOREVER), batch.columns, batch.sign)
+        return Batch(batch.ts, endless(len(batch)), batch.columns, batch.sign)
 
 
 class AnnouncedWindow:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.data.batch import Array, Column, Ints
+from penstock.data.batch import Array, Column, Ints, is_endless
 from penstock.data.clock import EARLIEST, FOREVER, LATEST
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.kernels.events import outside
+from penstock.state.arena import power_of_two
 from penstock.state.arrow import Misfit, as_it_lies, from_arrow, from_python, to_arrow
 from penstock.state.strings import Strings
 
@@ -58,12 +60,19 @@ def write_time(values: Ints, time_type: Type, forever_is_null: bool) -> pa.Array
     """`__ts` or `__exp`: BIGINT units or a timestamp; FOREVER leaves as NULL."""
     kind = Type.TIMESTAMP if time_type is Type.TIMESTAMP else Type.BIGINT
     valid = None
+    if forever_is_null and is_endless(values):
+        return _nulls(kind, power_of_two(max(len(values), 1024))).slice(0, len(values))
     if forever_is_null:
         if len(values) and values.max() == FOREVER:
             valid = values != FOREVER
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     payload = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind.arrow, len(values), [bitmap, payload])
+
+
+@cache
+def _nulls(kind: Type, rows: int) -> pa.Array:
+    return pa.nulls(rows, kind.arrow)
 
 
 # ------------------------------------------------------------------ kinds of containers
