@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from penstock.errors import StateError
 from penstock.flow.routing import POLICIES
+from penstock.plan.trees import Demand, Pairs, Shape, Tree, pairs_of
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
 
@@ -15,6 +16,7 @@ _CHOICES = {
     "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
     "routing": tuple(POLICIES),
+    "probing": ("index", "nested"),
 }
 
 
@@ -22,7 +24,8 @@ _CHOICES = {
 class Options:
     """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
     `replan`: another plan may take a query's place when the data change. `share`: queries share what they have in common;
-    `routing`: in which order rows visit the operators of an eddy (`flow.routing`)."""
+    `routing`: in which order rows visit the operators of an eddy (`flow.routing`). With join="tree": `tree`, its shape; `probing`, how
+    states are searched (`plan.trees`)."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -36,6 +39,8 @@ class Options:
     replan: bool = True
     share: bool = True
     routing: str = "thompson"
+    tree: str | Pairs = "left-deep"
+    probing: str = "index"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -49,6 +54,14 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
+        shapes = [shape.value for shape in Shape]
+        if not isinstance(self.tree, str):
+            Tree(pairs=pairs_of(self.tree))
+        elif self.tree not in shapes:
+            raise StateError(
+                f"option tree={self.tree!r} is unknown",
+                hint=f"one of {', '.join(shapes)}, or pairs of inputs: ((0, 1), (2, 3))",
+            )
         for name in ("replan", "share"):
             if not isinstance(getattr(self, name), bool):
                 raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
@@ -58,7 +71,16 @@ class Options:
     @property
     def upkeep(self) -> Upkeep:
         """What the engine is told of it."""
-        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions)
+        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree)
+
+    @property
+    def _tree(self) -> Tree | None:
+        if self.join != "tree":
+            return None
+        demand, nested = Demand(self.demand), self.probing == "nested"
+        if isinstance(self.tree, str):
+            return Tree(Shape(self.tree), demand, nested)
+        return Tree(Shape.LEFT_DEEP, demand, nested, pairs_of(self.tree))
 
 
 def options(given: dict[str, object]) -> Options:
