@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import GOLDEN
-from penstock.kernels.jit import ix, kernel
+from penstock.kernels.jit import ix, kernel, part
 
 SOURCES, ROOT, DEMAND, NODE, INDEX, ASK, COUNT, ORDER, PATH, CROSS, KEYS, PAIR, VIA, KIN, OUTSIDE, WALK = (
     range(16)
@@ -29,29 +29,48 @@ OFF, DOE, JIT = range(3)
 USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, LINKS = range(8)
 SOURCE_WORDS = 8
 """Of a source: rows written, first live row, rows that have come, ring's mask, place in `rows`, words a row, the same in `links`."""
-HEADS, BUCKETS, FILLED, ROOM, PLACE, PARTS, PART, LATEST, DUE = range(9)
-NODE_WORDS = 9
+HEADS, BUCKETS, FILLED, ROOM, PLACE, PARTS, PART, LATEST, DUE, IDLE = range(10)
+NODE_WORDS = 10
 """Of a node: its buckets, their mask; of an inner one slots used and there, place in `rows`, in `links`, links a slot, latest
-end, when to look for what has ended."""
+end, when to look for what has ended; how often nobody is asked."""
 INDEX_WORDS = 2
 BITS, PANE, CURRENT, UNTIL, FULL, TESTED, BLOCKED, SKIP = 0, 1, 2, 3, 5, 7, 8, 9
 ASK_WORDS = 10
-"""Of a question: place in `bits`, mask of a pane, which pane is written; of both the latest end and the bits set; how often
+"""Of a question: place in `bits`, mask of a pane, which pane is written; of both the latest end and how many wait; how often
 asked and denied of late, and how often not to ask."""
 MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT = range(7)
 COUNTERS = 7
 """Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room."""
 
-CUR, OWN, LISTED, STEP, ENDS, HASH, KEY, STIRRED, MARK, AT, MODE, LEFT = range(12)
-WORK = 12
-"""Scratch: components of what is being made; the event's keys; its partners; loops up the tree; keys toward the event, who may
-have waited for it; slots before the event; loops of a walk."""
+(
+    CUR,
+    POS,
+    OWN,
+    LISTED,
+    STEP,
+    ENDS,
+    HASH,
+    KEY,
+    LASTS,
+    MARK,
+    AT,
+    MODE,
+    LEFT,
+    WANT,
+    SKETCH,
+    SKETCH_OF,
+    SKETCH_BY,
+) = range(17)
+WORK = 17
+"""Scratch: components of what is being made, and where their rows lie; the event's keys and how many partners it has; loops up
+the tree; keys toward the event; ends in a walk; slots before the event (of source 0: rows taken up for it); loops of a walk;
+words that are sought; sketches of the event's partners."""
 LIST = 64
 """Partners of an event in a source that are kept at hand; of more the chain is walked."""
 SUSPENDED_ROW = -2
 
 
-@kernel
+@part
 def bucket(h, mask):
     """Where a key belongs among mask + 1 buckets: sums of products are good in their high bits only."""
     x = np.uint64(h)
@@ -60,46 +79,51 @@ def bucket(h, mask):
     return np.int64(x >> np.uint64(32)) & mask
 
 
-@kernel
+@part
 def row_at(i, seq, regs):
     """Where a source's row lies in `rows`."""
     s = i * SOURCE_WORDS
     return regs[s + BASE] + (seq & regs[s + MASK]) * regs[s + WIDTH]
 
 
-@kernel
+@part
 def link_at(i, seq, regs):
     """Where its links lie."""
     s = i * SOURCE_WORDS
     return regs[s + LINK] + (seq & regs[s + MASK]) * regs[s + LINKS]
 
 
-@kernel
-def cross_hash(u, spec, regs, rows, work):
+@part
+def bind(i, seq, regs, work):
+    """A row of source i is a component of what is being made."""
+    work[CUR, ix(i)] = seq
+    work[POS, ix(i)] = row_at(i, seq, regs)
+
+
+@part
+def cross_hash(u, spec, rows, work):
     """The key of what is being made, restricted to a node, toward the node's sibling."""
     at = spec[spec[CROSS] + 2 * u]
     h = np.int64(0)
     for c in range(spec[spec[CROSS] + 2 * u + 1]):
         q = at + 5 * c
-        i = spec[q]
-        h += rows[ix(row_at(i, work[CUR, i], regs) + spec[q + 1])] * spec[q + 4]
+        h += rows[ix(work[POS, ix(spec[ix(q)])] + spec[ix(q + 1)])] * spec[ix(q + 4)]
     return h
 
 
-@kernel
-def crosses(u, spec, regs, rows, work):
+@part
+def crosses(u, spec, rows, work):
     """Whether the components of a node equal those of its sibling where they must."""
     at = spec[spec[CROSS] + 2 * u]
     for c in range(spec[spec[CROSS] + 2 * u + 1]):
         q = at + 5 * c
-        i, j = spec[q], spec[q + 2]
-        mine = rows[ix(row_at(i, work[CUR, i], regs) + spec[q + 1])]
-        if mine != rows[ix(row_at(j, work[CUR, j], regs) + spec[q + 3])]:
+        mine = rows[ix(work[POS, ix(spec[ix(q)])] + spec[ix(q + 1)])]
+        if mine != rows[ix(work[POS, ix(spec[ix(q + 2)])] + spec[ix(q + 3)])]:
             return False
     return True
 
 
-@kernel
+@part
 def insert(u, h, exp, spec, regs, rows, links, work):
     """Keep what is being made in an inner node; False if there is no room."""
     r = spec[NODE] + u * NODE_WORDS
@@ -135,24 +159,35 @@ def take_back(u, first, spec, regs, rows, links):
     regs[r + FILLED] = first
 
 
-@kernel
+@part
 def next_partner(s, u, h, t, spec, regs, rows, links, work):
     """From a slot of a node's chain on, the first that is alive and equal; its components are set. -1: none."""
-    r = spec[NODE] + u * NODE_WORDS
     visits = 0
     if u < spec[SOURCES]:
-        tail = regs[u * SOURCE_WORDS + TAIL]
+        r = u * SOURCE_WORDS
+        tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
+        link, step = regs[r + LINK], regs[r + LINKS]
+        at, n = spec[spec[CROSS] + 2 * u], spec[spec[CROSS] + 2 * u + 1]
+        for c in range(n):
+            q = at + 5 * c
+            work[WANT, ix(c)] = rows[ix(work[POS, ix(spec[ix(q + 2)])] + spec[ix(q + 3)])]
         while s >= tail:
             visits += 1
-            if rows[ix(row_at(u, s, regs))] <= t:
+            place = base + (s & mask) * width
+            if rows[ix(place)] <= t:
                 s = np.int64(-1)
                 break
-            work[CUR, u] = s
-            if crosses(u, spec, regs, rows, work):
+            c = 0
+            while c < n and rows[ix(place + spec[ix(at + 5 * c + 1)])] == work[WANT, ix(c)]:
+                c += 1
+            if c == n:
+                work[CUR, ix(u)] = s
+                work[POS, ix(u)] = place
                 break
-            s = np.int64(links[ix(link_at(u, s, regs))])
+            s = np.int64(links[ix(link + (s & mask) * step)])
         regs[spec[COUNT] + VISITS] += visits
         return s if s >= tail else np.int64(-1)
+    r = spec[NODE] + u * NODE_WORDS
     place, parts, width = regs[r + PLACE], regs[r + PARTS], regs[r + PART]
     kin, n = spec[spec[KIN] + 4 * u + 2], spec[spec[KIN] + 4 * u + 3]
     while s >= 0:
@@ -160,15 +195,15 @@ def next_partner(s, u, h, t, spec, regs, rows, links, work):
         part = parts + s * width
         if rows[ix(place + 2 * s + 1)] == h and rows[ix(place + 2 * s)] > t:
             for c in range(n):
-                work[CUR, spec[kin + c]] = links[ix(part + c)]
-            if crosses(u, spec, regs, rows, work):
+                bind(spec[kin + c], np.int64(links[ix(part + c)]), regs, work)
+            if crosses(u, spec, rows, work):
                 break
         s = np.int64(links[ix(part + n)])
     regs[spec[COUNT] + VISITS] += visits
     return s
 
 
-@kernel
+@part
 def end_of(u, s, spec, regs, rows):
     """When a node's row ends."""
     if u < spec[SOURCES]:
@@ -176,7 +211,7 @@ def end_of(u, s, spec, regs, rows):
     return rows[ix(regs[spec[NODE] + u * NODE_WORDS + PLACE] + 2 * s)]
 
 
-@kernel
+@part
 def after(u, s, spec, regs, links):
     """The next in a node's chain."""
     if u < spec[SOURCES]:
@@ -185,20 +220,13 @@ def after(u, s, spec, regs, links):
     return np.int64(links[ix(regs[r + PARTS] + s * regs[r + PART] + spec[spec[KIN] + 4 * u + 3])])
 
 
-@kernel
-def enter(k, seq, active, spec, regs, rows, links, work):
-    """A row that has come takes its place in the indexes of its source."""
+@part
+def appear(k, seq, spec, regs, links, work):
+    """A row that has come takes its place in the indexes toward its neighbours: from now on it supports others."""
     sources = spec[SOURCES]
-    own = link_at(k, seq, regs)
-    work[CUR, k] = seq
-    if active:
-        r = spec[NODE] + k * NODE_WORDS
-        b = regs[r + HEADS] + bucket(cross_hash(k, spec, regs, rows, work), regs[r + BUCKETS])
-        links[ix(own)] = links[ix(b)]
-        links[ix(b)] = seq
-    else:
-        links[ix(own)] = SUSPENDED_ROW
+    regs[k * SOURCE_WORDS + SEEN] = seq + 1
     if spec[DEMAND] != OFF:
+        own = link_at(k, seq, regs)
         for j in range(sources):
             x = spec[spec[PAIR] + 2 * (k * sources + j)]
             if x >= 0:
@@ -207,4 +235,30 @@ def enter(k, seq, active, spec, regs, rows, links, work):
                 column = own + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
                 links[ix(column)] = links[ix(b)]
                 links[ix(b)] = seq
-    regs[k * SOURCE_WORDS + SEEN] = seq + 1
+
+
+@kernel
+def disappear(k, seq, spec, regs, links, work):
+    """Undo that; it is the newest everywhere."""
+    sources = spec[SOURCES]
+    regs[k * SOURCE_WORDS + SEEN] = seq
+    for j in range(sources):
+        x = spec[spec[PAIR] + 2 * (k * sources + j)]
+        if x >= 0:
+            r = spec[INDEX] + x * INDEX_WORDS
+            column = link_at(k, seq, regs) + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
+            links[regs[r + HEADS] + bucket(work[OWN, j], regs[r + BUCKETS])] = links[column]
+
+
+@part
+def enter(k, seq, active, spec, regs, rows, links, work):
+    """It takes its place in its node's state, or is set aside."""
+    own = link_at(k, seq, regs)
+    if active:
+        bind(k, seq, regs, work)
+        r = spec[NODE] + k * NODE_WORDS
+        b = regs[r + HEADS] + bucket(cross_hash(k, spec, rows, work), regs[r + BUCKETS])
+        links[ix(own)] = links[ix(b)]
+        links[ix(b)] = seq
+    else:
+        links[ix(own)] = SUSPENDED_ROW

@@ -8,7 +8,6 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.tree import (
     BUCKETS,
     COUNT,
-    CUR,
     DEMAND,
     FILLED,
     HEADS,
@@ -31,6 +30,8 @@ from penstock.kernels.tree import (
     TAIL,
     USED,
     VISITS,
+    appear,
+    bind,
     bucket,
     enter,
     link_at,
@@ -98,10 +99,13 @@ def index_anew(i, spec, regs, rows, links, work):
                 r = spec[INDEX] + x * INDEX_WORDS
                 for b in range(regs[r + BUCKETS] + 1):
                     links[regs[r + HEADS] + b] = -1
-    for s in range(regs[i * SOURCE_WORDS + TAIL], regs[i * SOURCE_WORDS + SEEN]):
-        work[CUR, i] = s
+    seen = regs[i * SOURCE_WORDS + SEEN]
+    regs[i * SOURCE_WORDS + SEEN] = regs[i * SOURCE_WORDS + TAIL]
+    for s in range(regs[i * SOURCE_WORDS + TAIL], seen):
+        bind(i, s, regs, work)
         for j in range(sources):
-            work[OWN, j] = key_toward(i, j, spec, regs, rows, work) if j != i else 0
+            work[OWN, j] = key_toward(i, j, spec, rows, work) if j != i else 0
+        appear(i, s, spec, regs, links, work)
         enter(i, s, links[link_at(i, s, regs)] != SUSPENDED_ROW, spec, regs, rows, links, work)
 
 

@@ -14,6 +14,7 @@ from penstock.kernels.tree import (
     FILLED,
     HASH,
     HEADS,
+    JIT,
     MADE,
     MARK,
     MASK,
@@ -30,8 +31,11 @@ from penstock.kernels.tree import (
     SUPPRESSED,
     SUSPENDED,
     after,
+    appear,
+    bind,
     bucket,
     cross_hash,
+    disappear,
     end_of,
     enter,
     insert,
@@ -39,7 +43,7 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
-from penstock.kernels.tree_demand import prepare, resume, wanted
+from penstock.kernels.tree_demand import let_sleep, prepare, resume, sift, wanted
 
 
 @kernel
@@ -49,7 +53,8 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
     at, levels = spec[spec[PATH] + 2 * k], spec[spec[PATH] + 2 * k + 1]
     step, ends, hashes = work[STEP], work[ENDS], work[HASH]
     before = end_of(k, seq, spec, regs, rows)
-    hashes[0] = cross_hash(k, spec, regs, rows, work)
+    hashes[0] = cross_hash(k, spec, rows, work)
+    sifts = spec[DEMAND] == JIT and spec[at + 1] < sources and levels > 1
     level = 0
     down = True
     while level >= 0:
@@ -57,6 +62,8 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
         if down:
             r = spec[NODE] + sibling * NODE_WORDS
             step[level] = links[ix(regs[r + HEADS] + bucket(hashes[level], regs[r + BUCKETS]))]
+        if sifts and level == 0:
+            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work, lists)
         s = next_partner(step[level], sibling, hashes[level], t, spec, regs, rows, links, work)
         if s < 0:
             level -= 1
@@ -81,7 +88,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
         ):
             regs[spec[COUNT] + SUPPRESSED] += 1
             continue
-        h = cross_hash(node, spec, regs, rows, work)
+        h = cross_hash(node, spec, rows, work)
         if not insert(node, h, end, spec, regs, rows, links, work):
             return np.int64(-1)
         regs[spec[COUNT] + MADE] += 1
@@ -106,16 +113,18 @@ def run(
         for u in range(sources, spec[ROOT]):
             work[MARK, u] = regs[spec[NODE] + u * NODE_WORDS + FILLED]
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
-        work[CUR, k] = seq
+        bind(k, seq, regs, work)
         done = n
         active = True
         if spec[DEMAND] != OFF:
-            prepare(k, spec, regs, rows, work)
+            prepare(k, spec, rows, work)
+            work[MARK, 0] = 0
+            appear(k, seq, spec, regs, links, work)
             if not resume(k, t, spec, regs, rows, links, bits, work, lists):
                 done = np.int64(-1)
             else:
+                bind(k, seq, regs, work)
                 end = rows[ix(row_at(k, seq, regs))]
-                work[CUR, k] = seq
                 active = wanted(k, end, -1, k, t, spec, regs, rows, links, bits, work, lists)
                 if not active:
                     regs[counts + SUSPENDED] += 1
@@ -124,8 +133,13 @@ def run(
         if done < 0:
             for u in range(sources, spec[ROOT]):
                 take_back(u, work[MARK, u], spec, regs, rows, links)
+            if spec[DEMAND] != OFF:
+                let_sleep(spec, regs, rows, links, work, lists)
+                disappear(k, seq, spec, regs, links, work)
             regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED] = made, suppressed, resumed
             return e, n
         n = done
+        if spec[DEMAND] == OFF:
+            appear(k, seq, spec, regs, links, work)
         enter(k, seq, active, spec, regs, rows, links, work)
     return times.shape[0], n

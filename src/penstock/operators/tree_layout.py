@@ -116,7 +116,7 @@ class Layout:
             self.counters,
             self.order_registers,
         )
-        _lists(made, kernel.PATH, [self._path(k) for k in range(n)], 2)
+        _lists(made, kernel.PATH, [self._path(u) for u in every], 2)
         _lists(made, kernel.CROSS, [self._cross(u) for u in every], 5)
         _lists(made, kernel.KEYS, [self._keys(u, j) for u in every for j in range(n)], 4)
         pairs = [self.index_columns.get((i, j), (-1, 0)) for i in range(n) for j in range(n)]
@@ -139,12 +139,12 @@ class Layout:
                 made += [target, via, *place]
         return np.array(made, np.int64)
 
-    def _path(self, k: int) -> list[int]:
-        """(node that is made, sibling that is met) from a source to the root."""
+    def _path(self, u: int) -> list[int]:
+        """(node that is made, sibling that is met) from a node to the root."""
         found = []
-        while k != self.root:
-            found += [self.parent(k), self.sibling(k)]
-            k = self.parent(k)
+        while u != self.root:
+            found += [self.parent(u), self.sibling(u)]
+            u = self.parent(u)
         return found
 
     def _cross(self, u: int) -> list[int]:

@@ -19,7 +19,9 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, LEAST_BITS, MOST_BITS = 64, 512, 1 << 22
+LEAST_ROOM, LEAST_PANE, MOST_PANE = 64, 8, 1 << 16
+CROWD = 8
+"""Keys a word of a pane, two bits each, beyond which a pane is to be larger: others' bits look like a key's too often."""
 
 
 class TreeState:
@@ -51,9 +53,15 @@ class TreeState:
         self.links: Array = arena.array(f"{name}.links", np.int32, 0)
         self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
         self.work = np.zeros((kernel.WORK, len(parts) + 1), np.int64)
-        self.lists = np.zeros(self._n * kernel.LIST, np.int32)
+        self.lists = np.zeros(0, np.int32)
+        self._fit_lists()
         if len(self.bits) == 0 and self.asks.size:
-            self._lay_bits(np.full(self.asks.shape[0], LEAST_BITS))
+            self._lay_bits(np.full(self.asks.shape[0], LEAST_PANE))
+
+    def _fit_lists(self) -> None:
+        """Room for partners of an event, and for every row to be taken up by one."""
+        rows = int((self.sources[:, kernel.MASK] + 1).sum())
+        self.lists = np.zeros(self._n * kernel.LIST + 2 * rows, np.int32)
 
     # ------------------------------------------------------------------ registers
 
@@ -143,9 +151,10 @@ class TreeState:
                 self._pane(ask, pane)[:] = 0
                 asks[ask, kernel.FULL + pane] = 0
         full = np.maximum(asks[:, kernel.FULL], asks[:, kernel.FULL + 1])
-        crowded = (4 * full > asks[:, kernel.PANE] + 1) & (asks[:, kernel.PANE] + 1 < MOST_BITS)
-        if crowded.any():
-            self._lay_bits(np.where(crowded, 2, 1) * (asks[:, kernel.PANE] + 1))
+        words = asks[:, kernel.PANE] + 1
+        wanted = np.minimum(full // CROWD, MOST_PANE)
+        if (wanted > words).any():
+            self._lay_bits(np.array([power_of_two(int(w)) for w in np.maximum(words, wanted)]))
 
     def _due(self, u: int, now: int) -> None:
         latest = int(self.nodes[u, kernel.LATEST])
@@ -196,6 +205,7 @@ class TreeState:
         self.links = arena.array(f"{name}.links", np.int32, links, -1)
         for i in range(self._n):
             self._move_ring(i, was_source[i], old_rows, old_links)
+        self._fit_lists()
         for u in self._inner:
             filled = int(nodes[u, kernel.FILLED])
             for field, width, new, held in (
@@ -242,7 +252,7 @@ class TreeState:
         self._chain_anew()
 
     def _pane(self, ask: int, pane: int) -> Array:
-        words = int(self.asks[ask, kernel.PANE] + 1) >> 6
+        words = int(self.asks[ask, kernel.PANE]) + 1
         first = int(self.asks[ask, kernel.BITS]) + pane * words
         return self.bits[first : first + words]
 
@@ -252,7 +262,7 @@ class TreeState:
         old = [
             [self._pane(a, p).copy() for p in (0, 1)] if len(self.bits) else None for a in range(len(asks))
         ]
-        words = 2 * (sizes >> 6)
+        words = 2 * sizes
         self.bits = self._arena.array(f"{self._name}.bits", np.uint64, int(words.sum()), 0)
         asks[:, kernel.BITS] = np.cumsum(words) - words
         asks[:, kernel.PANE] = sizes - 1
@@ -260,4 +270,3 @@ class TreeState:
             for pane, held in enumerate(panes or ()):
                 new = self._pane(ask, pane)
                 new.reshape(-1, len(held))[:] = held
-                asks[ask, kernel.FULL + pane] *= len(new) // len(held)
