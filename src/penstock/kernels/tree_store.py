@@ -107,13 +107,3 @@ def index_anew(i, spec, regs, rows, links, work):
             work[OWN, j] = key_toward(i, j, spec, rows, work) if j != i else 0
         appear(i, s, spec, regs, links, work)
         enter(i, s, links[link_at(i, s, regs)] != SUSPENDED_ROW, spec, regs, rows, links, work)
-
-
-@kernel
-def aside(i, now, regs, rows, links):
-    """Live rows of a source that are set aside."""
-    n = 0
-    for s in range(regs[i * SOURCE_WORDS + TAIL], regs[i * SOURCE_WORDS + SEEN]):
-        if links[link_at(i, s, regs)] == SUSPENDED_ROW and rows[row_at(i, s, regs)] > now:
-            n += 1
-    return n

@@ -19,7 +19,7 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import EARLIEST
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
-from penstock.kernels import chains, tree_store, tree_walk
+from penstock.kernels import chains, tree_walk
 from penstock.kernels import tree as kernel
 from penstock.operators.abilities import Holding
 from penstock.operators.conditions import Equality, KeyMaker, offsets
@@ -74,8 +74,6 @@ class TreeJoin:
         )
         self._room = 1024
         self._now = EARLIEST
-        self.peak = 0
-        """Most bytes that were held after a step."""
 
     # ------------------------------------------------------------------ what it holds
 
@@ -104,8 +102,7 @@ class TreeJoin:
         state, layout = self._state, self._layout
         aside = 0
         if layout.demand is not Demand.OFF:
-            for i in range(layout.sources):
-                aside += tree_store.aside(i, self._now, state.regs, state.rows, state.links)
+            aside = sum(state.aside(i, self._now) for i in range(layout.sources))
         return {
             "made": state.counter(kernel.MADE) + state.counter(kernel.RESUMED),
             "suppressed": state.counter(kernel.SUPPRESSED),
@@ -117,7 +114,6 @@ class TreeJoin:
             "blacklist": aside,
             "buffer": int(state.asks[:, kernel.FULL : kernel.FULL + 2].sum()),
             "bytes": self.held_bytes,
-            "peak": self.peak,
         }
 
     @property
@@ -135,6 +131,17 @@ class TreeJoin:
         for u in self._layout.inner:
             total += state.partials(u, self._now) * (16 + 4 * int(state.nodes[u, kernel.PART]) + 4)
         return total
+
+    @property
+    def held_values(self) -> int:
+        """Ends and keys of live rows and partial results, if these held those of their parts."""
+        state = self._state
+        width = state.sources[:, kernel.WIDTH]
+        rows = sum(len(state.live(i)) * int(width[i]) for i in range(self._layout.sources))
+        return rows + sum(
+            state.partials(u, self._now) * int(width[list(self._layout.nodes[u].sources)].sum())
+            for u in self._layout.inner
+        )
 
     def alive(self, which: int, now: int) -> Batch:
         rows = self._state.live(which)
@@ -155,7 +162,6 @@ class TreeJoin:
         else:
             out = empty(self._width)
         self._state.expire(now)
-        self.peak = max(self.peak, self.held_bytes)
         return out
 
     def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Ints]]) -> Batch:

@@ -131,6 +131,12 @@ class TreeState:
         places: Ints = np.arange(tail, used) & mask
         return places
 
+    def aside(self, i: int, now: int) -> int:
+        """Live rows of a source that are set aside."""
+        rows = self.live(i)
+        own = self.links[int(self.sources[i, kernel.LINK]) + rows * int(self.sources[i, kernel.LINKS])]
+        return int(((own == kernel.SUSPENDED_ROW) & (self.table(i)[rows, 0] > now)).sum())
+
     def partials(self, u: int, now: int) -> int:
         """Partial results of an inner node that are alive."""
         place, filled = (int(self.nodes[u, f]) for f in (kernel.PLACE, kernel.FILLED))
