@@ -43,6 +43,11 @@ def inline(function: F) -> F:
     return cast("F", _njit(cache=True, nogil=True, inline="always", _nrt=False)(function))
 
 
+def part(function: F) -> F:
+    """A kernel's part that the compiler of machine code writes into its callers: for parts that many callers have."""
+    return cast("F", _njit(cache=True, nogil=True, forceinline=True, _nrt=False)(function))
+
+
 @inline
 def ix(index):
     """An index that is not negative: spares the look whether it counts from the end (a fifth of a join's walk)."""

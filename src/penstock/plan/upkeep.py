@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from penstock.plan.trees import Tree
+
 
 class Expiry(Enum):
     """Executions of one plan.
@@ -32,7 +34,7 @@ class Expiry(Enum):
 
 @dataclass(slots=True)
 class Upkeep:
-    """Shared by all operators of an engine; everything but `expiry` may change while they run."""
+    """Shared by all operators of an engine; everything but `expiry` and `tree` may change while they run."""
 
     expiry: Expiry = Expiry.UPA
     eager: int | None = None
@@ -41,13 +43,18 @@ class Upkeep:
     """The same for state that is only probed, as a share of how long its rows live."""
     partitions: int | None = None
     """Of a calendar, rounded up to a power of two; None: by the number of rows."""
+    tree: Tree | None = None
+    """How joins keep partial results; None: they keep none."""
 
     def json(self) -> dict[str, Any]:
-        return {**asdict(self), "expiry": self.expiry.value}
+        tree = None if self.tree is None else self.tree.json()
+        return {**asdict(self), "expiry": self.expiry.value, "tree": tree}
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Upkeep:
-        return cls(**{**told, "expiry": Expiry(told["expiry"])})
+        tree = told.get("tree")
+        tree = None if tree is None else Tree.of(tree)
+        return cls(**{**told, "expiry": Expiry(told["expiry"]), "tree": tree})
 
     def tune(self, other: Upkeep) -> None:
         """Take over all that may change."""

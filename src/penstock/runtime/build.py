@@ -35,6 +35,7 @@ from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
 from penstock.operators.tostream import ToStreamOperation
+from penstock.operators.tree_join import TreeJoin
 from penstock.operators.union import MergeUnion
 from penstock.operators.windows import (
     AnnouncedWindow,
@@ -161,7 +162,9 @@ class Pipeline:
     @property
     def slice(self) -> int:
         """How many rows of all streams a step may take: fewer where a join makes several rows of one."""
-        joins = any(isinstance(operator, FifoJoin | MultiwayJoin | Met) for operator, _ in self.stages)
+        joins = any(
+            isinstance(operator, FifoJoin | TreeJoin | MultiwayJoin | Met) for operator, _ in self.stages
+        )
         return SLICE // 2 if joins else SLICE
 
     @property
@@ -391,7 +394,10 @@ class _Builder:
         site = self._site()
         operator: Operator
         walkable = is_connected(len(below), equalities) and (len(below) == 2 or not residuals)
-        if self._aware and fifo and walkable and not any(tables):
+        tree = self._upkeep.tree
+        if self._aware and fifo and walkable and not any(tables) and tree is not None and len(below) > 2:
+            operator = TreeJoin(site, schemas, equalities, needed, tree)
+        elif self._aware and fifo and walkable and not any(tables):
             operator = FifoJoin(site, schemas, equalities, residuals, needed)
         else:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]

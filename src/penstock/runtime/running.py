@@ -141,6 +141,8 @@ class Running:
 
     def _meets(self, root: Root) -> bool:
         """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
+        if self._upkeep.tree is not None:
+            return False
         if self._join != "auto":
             return self._join == "eddy"
         if any(self._joining[stream] for stream in meeting_streams(root.node)):

@@ -75,6 +75,11 @@ class Frame:
         for array in (*self.values, *(m for m in self.valid if m is not None)):
             array[: stop - start] = array[start:stop]
 
+    def repeat(self, before: int, size: int) -> None:
+        """Let slots [0, before) stand in every part of as many slots below `size`."""
+        for array in (*self.values, *(m for m in self.valid if m is not None)):
+            array[:size].reshape(-1, before)[1:] = array[:before]
+
     def at(self, rows: Rows) -> tuple[Column, ...]:
         """The columns at these slots, lazily: read them before the slots are written again."""
         return tuple(Held.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))

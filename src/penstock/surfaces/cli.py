@@ -57,6 +57,13 @@ class BenchName(StrEnum):
     spark_queries = "spark-queries"
 
 
+class Probing(StrEnum):
+    """How trees of joins search their states."""
+
+    by_index = "index"
+    by_search = "nested"
+
+
 class FigureName(StrEnum):
     """The figures there are, and all of them."""
 
@@ -78,6 +85,14 @@ class FigureName(StrEnum):
     cacq_tickets_3 = "cacq-tickets-3"
     cacq_niagara = "cacq-niagara"
     cacq_udf = "cacq-udf"
+    jit_10 = "jit-10"
+    jit_11 = "jit-11"
+    jit_12 = "jit-12"
+    jit_13 = "jit-13"
+    jit_14 = "jit-14"
+    jit_15 = "jit-15"
+    jit_16 = "jit-16"
+    jit_17 = "jit-17"
     all = "all"
 
 
@@ -201,11 +216,14 @@ def figure(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.csv and NAME.png are written.")] = Path(
         "figures"
     ),
+    probing: Annotated[
+        Probing, typer.Option(help="jit-*: look partners up, or search for them as the paper does.")
+    ] = Probing.by_index,
 ) -> None:
     """Reproduce a paper's figure: CSV, PNG and a verdict, one JSON object as the last line."""
     from penstock.surfaces.commands import figure as command
 
-    raise typer.Exit(command.figure(name.value, quick=quick, out=out))
+    raise typer.Exit(command.figure(name.value, quick=quick, out=out, probing=probing.value))
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from penstock.errors import StateError
 from penstock.plan.policies import Policies
+from penstock.plan.trees import Demand, Pairs, Shape, Tree, pairs_of
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
 
@@ -13,13 +14,15 @@ _CHOICES = {
     "demand": ("jit", "doe", "off"),
     "expiry": ("upa", "direct", "negative", "hybrid"),
     "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
+    "probing": ("index", "nested"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
-    `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`."""
+    `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
+    `tree`, its shape; `probing`, how states are searched (`plan.trees`)."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -33,6 +36,8 @@ class Options:
     replan: bool = True
     share: bool = True
     routing: str = "thompson"
+    tree: str | Pairs = "left-deep"
+    probing: str = "index"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -49,13 +54,30 @@ class Options:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
         if not isinstance(self.replan, bool):
             raise StateError(f"option replan={self.replan!r} is neither True nor False")
+        shapes = [shape.value for shape in Shape]
+        if not isinstance(self.tree, str):
+            Tree(pairs=pairs_of(self.tree))
+        elif self.tree not in shapes:
+            raise StateError(
+                f"option tree={self.tree!r} is unknown",
+                hint=f"one of {', '.join(shapes)}, or pairs of inputs: ((0, 1), (2, 3))",
+            )
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
 
     @property
     def upkeep(self) -> Upkeep:
         """What the engine is told of it."""
-        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions)
+        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree)
+
+    @property
+    def _tree(self) -> Tree | None:
+        if self.join != "tree":
+            return None
+        demand, nested = Demand(self.demand), self.probing == "nested"
+        if isinstance(self.tree, str):
+            return Tree(Shape(self.tree), demand, nested)
+        return Tree(Shape.LEFT_DEEP, demand, nested, pairs_of(self.tree))
 
     @property
     def policies(self) -> Policies:

@@ -229,6 +229,12 @@ def _together() -> None:
         session.advance(at)
 
 
+_TREES = [
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.s = m.s",
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.x = m.x AND l.y = m.y",
+]
+
+
 def warm() -> float:
     """Compile or load every kernel; seconds it took."""
     begin = time.perf_counter()
@@ -239,6 +245,8 @@ def warm() -> float:
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
+    for demand in ("off", "jit"):
+        _session(_TREES, Options(join="tree", demand=demand))
     timed = [
         "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
         "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",

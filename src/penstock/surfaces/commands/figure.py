@@ -19,17 +19,19 @@ from penstock.surfaces.figures.cacq.chart import Chart, Sizes
 from penstock.surfaces.figures.cacq.judge import judge as judge_chart
 from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import Data
+from penstock.surfaces.figures.jit import catalogue as jit
 from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, load, measure
 from penstock.surfaces.figures.verdict import judge, judge_all
 
 
-def figure(name: str, *, quick: bool, out: Path) -> int:
-    """Measure, draw and report; 1 if the claim does not hold."""
+def figure(name: str, *, quick: bool, out: Path, probing: str = "index") -> int:
+    """Measure, draw and report; 1 if the claim does not hold. `probing`: how trees of joins search their states."""
     draw.check(out)
     steady()
     progress = Console(stderr=True)
     wanted = [figure for figure in FIGURES.values() if name in (figure.name, "all")]
-    charts = [chart for chart in CHARTS.values() if name in (chart.name, "all")]
+    known = {**CHARTS, **jit.charts(probing)}
+    charts = [chart for chart in known.values() if name in (chart.name, "all")]
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print
         results = make(wanted, QUICK if quick else FULL, out, tell)

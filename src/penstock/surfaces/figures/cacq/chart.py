@@ -88,6 +88,7 @@ class Chart:
     against: str
     """What it is measured against, in the same run."""
     scales: tuple[str, str] = ("log", "log")
+    source: str = "Madden, Shah, Hellerstein & Raman, Continuously Adaptive Continuous Queries over Streams, SIGMOD 2002"
     bare: bool = False
     """Lines of one place each: drawn as columns."""
 

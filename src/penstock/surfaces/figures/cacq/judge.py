@@ -7,10 +7,6 @@ from typing import Any
 from penstock.surfaces.figures.cacq.chart import Chart, Data
 from penstock.surfaces.figures.verdict import bars_said, paper_said, points_json
 
-SOURCE = (
-    "Madden, Shah, Hellerstein & Raman, Continuously Adaptive Continuous Queries over Streams, SIGMOD 2002"
-)
-
 
 def judge(chart: Chart, data: Data) -> dict[str, Any]:
     """The JSON object of one figure."""
@@ -24,7 +20,7 @@ def judge(chart: Chart, data: Data) -> dict[str, Any]:
             "paper": points_json(paper),
             "last": {s: _last(data, s) for s in data.series},
         },
-        "reference": {"measured_against": chart.against, "paper": f"{SOURCE}: {chart.says}"},
+        "reference": {"measured_against": chart.against, "paper": f"{chart.source}: {chart.says}"},
         "holds": all(bar.holds for bar in bars),
         "verdict": f"{'; '.join(p for p in (chart.lead(data), bars_said(bars), paper_said(paper, '')) if p)}.",
     }

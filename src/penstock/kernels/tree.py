@@ -1,0 +1,264 @@
+"""A tree of joins, event at a time: a row meets its sibling's state, what they make the next sibling's, up to the root.
+
+Node u < N is source u; inner nodes follow, children before parents, the root last. All that a plan fixes lies in `spec`
+(see `operators.tree_layout`), all that changes in `regs`, `rows`, `links` and `bits` (see `state.tree`):
+
+  regs   per source, node, index and question ("ask") the registers named below, then counters
+  rows   of sources: exp and key words, in a ring; of inner nodes: exp and hash of the key toward the sibling
+  links  of source rows: the row before it in every index (first: the node's own; SUSPENDED: in none); of inner nodes: the
+         components and the slot before it; buckets of every index
+  bits   per question two panes of bits: for which keys something waits
+
+A source row is known by the number of rows before it; it lies where the ring's mask says. What an event has done is
+undone if room runs out, and it is done again with more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.hashing import GOLDEN
+from penstock.kernels.jit import ix, kernel, part
+
+SOURCES, ROOT, DEMAND, NODE, INDEX, ASK, COUNT, ORDER, PATH, CROSS, KEYS, PAIR, VIA, KIN, OUTSIDE, WALK = (
+    range(16)
+)
+"""Places in `spec` that say where its tables begin, and where those of `regs` do."""
+OFF, DOE, JIT = range(3)
+
+USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, LINKS = range(8)
+SOURCE_WORDS = 8
+"""Of a source: rows written, first live row, rows that have come, ring's mask, place in `rows`, words a row, the same in `links`."""
+HEADS, BUCKETS, FILLED, ROOM, PLACE, PARTS, PART, LATEST, DUE, IDLE = range(10)
+NODE_WORDS = 10
+"""Of a node: its buckets, their mask; of an inner one slots used and there, place in `rows`, in `links`, links a slot, latest
+end, when to look for what has ended; how often nobody is asked."""
+INDEX_WORDS = 2
+BITS, PANE, CURRENT, UNTIL, FULL, TESTED, BLOCKED, SKIP = 0, 1, 2, 3, 5, 7, 8, 9
+ASK_WORDS = 10
+"""Of a question: place in `bits`, mask of a pane, which pane is written; of both the latest end and how many wait; how often
+asked and denied of late, and how often not to ask."""
+MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT = range(7)
+COUNTERS = 7
+"""Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room."""
+
+(
+    CUR,
+    POS,
+    OWN,
+    LISTED,
+    STEP,
+    ENDS,
+    HASH,
+    KEY,
+    LASTS,
+    MARK,
+    AT,
+    MODE,
+    LEFT,
+    WANT,
+    SKETCH,
+    SKETCH_OF,
+    SKETCH_BY,
+) = range(17)
+WORK = 17
+"""Scratch: components of what is being made, and where their rows lie; the event's keys and how many partners it has; loops up
+the tree; keys toward the event; ends in a walk; slots before the event (of source 0: rows taken up for it); loops of a walk;
+words that are sought; sketches of the event's partners."""
+LIST = 64
+"""Partners of an event in a source that are kept at hand; of more the chain is walked."""
+SUSPENDED_ROW = -2
+
+
+@part
+def bucket(h, mask):
+    """Where a key belongs among mask + 1 buckets: sums of products are good in their high bits only."""
+    x = np.uint64(h)
+    x ^= x >> np.uint64(32)
+    x *= GOLDEN
+    return np.int64(x >> np.uint64(32)) & mask
+
+
+@part
+def row_at(i, seq, regs):
+    """Where a source's row lies in `rows`."""
+    s = i * SOURCE_WORDS
+    return regs[s + BASE] + (seq & regs[s + MASK]) * regs[s + WIDTH]
+
+
+@part
+def link_at(i, seq, regs):
+    """Where its links lie."""
+    s = i * SOURCE_WORDS
+    return regs[s + LINK] + (seq & regs[s + MASK]) * regs[s + LINKS]
+
+
+@part
+def bind(i, seq, regs, work):
+    """A row of source i is a component of what is being made."""
+    work[CUR, ix(i)] = seq
+    work[POS, ix(i)] = row_at(i, seq, regs)
+
+
+@part
+def cross_hash(u, spec, rows, work):
+    """The key of what is being made, restricted to a node, toward the node's sibling."""
+    at = spec[spec[CROSS] + 2 * u]
+    h = np.int64(0)
+    for c in range(spec[spec[CROSS] + 2 * u + 1]):
+        q = at + 5 * c
+        h += rows[ix(work[POS, ix(spec[ix(q)])] + spec[ix(q + 1)])] * spec[ix(q + 4)]
+    return h
+
+
+@part
+def crosses(u, spec, rows, work):
+    """Whether the components of a node equal those of its sibling where they must."""
+    at = spec[spec[CROSS] + 2 * u]
+    for c in range(spec[spec[CROSS] + 2 * u + 1]):
+        q = at + 5 * c
+        mine = rows[ix(work[POS, ix(spec[ix(q)])] + spec[ix(q + 1)])]
+        if mine != rows[ix(work[POS, ix(spec[ix(q + 2)])] + spec[ix(q + 3)])]:
+            return False
+    return True
+
+
+@part
+def insert(u, h, exp, spec, regs, rows, links, work):
+    """Keep what is being made in an inner node; False if there is no room."""
+    r = spec[NODE] + u * NODE_WORDS
+    slot = regs[r + FILLED]
+    if slot == regs[r + ROOM]:
+        regs[spec[COUNT] + SHORT] = u
+        return False
+    place = regs[r + PLACE] + 2 * slot
+    rows[ix(place)] = exp
+    rows[ix(place + 1)] = h
+    kin, n = spec[spec[KIN] + 4 * u + 2], spec[spec[KIN] + 4 * u + 3]
+    part = regs[r + PARTS] + slot * regs[r + PART]
+    for c in range(n):
+        links[ix(part + c)] = work[CUR, spec[kin + c]]
+    b = regs[r + HEADS] + bucket(h, regs[r + BUCKETS])
+    links[ix(part + n)] = links[ix(b)]
+    links[ix(b)] = slot
+    regs[r + FILLED] = slot + 1
+    regs[r + LATEST] = max(regs[r + LATEST], exp)
+    return True
+
+
+@kernel
+def take_back(u, first, spec, regs, rows, links):
+    """Undo the latest inserts."""
+    r = spec[NODE] + u * NODE_WORDS
+    n = spec[spec[KIN] + 4 * u + 3]
+    for slot in range(regs[r + FILLED] - 1, first - 1, -1):
+        h = rows[regs[r + PLACE] + 2 * slot + 1]
+        links[regs[r + HEADS] + bucket(h, regs[r + BUCKETS])] = links[
+            regs[r + PARTS] + slot * regs[r + PART] + n
+        ]
+    regs[r + FILLED] = first
+
+
+@part
+def next_partner(s, u, h, t, spec, regs, rows, links, work):
+    """From a slot of a node's chain on, the first that is alive and equal; its components are set. -1: none."""
+    visits = 0
+    if u < spec[SOURCES]:
+        r = u * SOURCE_WORDS
+        tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
+        link, step = regs[r + LINK], regs[r + LINKS]
+        at, n = spec[spec[CROSS] + 2 * u], spec[spec[CROSS] + 2 * u + 1]
+        for c in range(n):
+            q = at + 5 * c
+            work[WANT, ix(c)] = rows[ix(work[POS, ix(spec[ix(q + 2)])] + spec[ix(q + 3)])]
+        while s >= tail:
+            visits += 1
+            place = base + (s & mask) * width
+            if rows[ix(place)] <= t:
+                s = np.int64(-1)
+                break
+            c = 0
+            while c < n and rows[ix(place + spec[ix(at + 5 * c + 1)])] == work[WANT, ix(c)]:
+                c += 1
+            if c == n:
+                work[CUR, ix(u)] = s
+                work[POS, ix(u)] = place
+                break
+            s = np.int64(links[ix(link + (s & mask) * step)])
+        regs[spec[COUNT] + VISITS] += visits
+        return s if s >= tail else np.int64(-1)
+    r = spec[NODE] + u * NODE_WORDS
+    place, parts, width = regs[r + PLACE], regs[r + PARTS], regs[r + PART]
+    kin, n = spec[spec[KIN] + 4 * u + 2], spec[spec[KIN] + 4 * u + 3]
+    while s >= 0:
+        visits += 1
+        part = parts + s * width
+        if rows[ix(place + 2 * s + 1)] == h and rows[ix(place + 2 * s)] > t:
+            for c in range(n):
+                bind(spec[kin + c], np.int64(links[ix(part + c)]), regs, work)
+            if crosses(u, spec, rows, work):
+                break
+        s = np.int64(links[ix(part + n)])
+    regs[spec[COUNT] + VISITS] += visits
+    return s
+
+
+@part
+def end_of(u, s, spec, regs, rows):
+    """When a node's row ends."""
+    if u < spec[SOURCES]:
+        return rows[ix(row_at(u, s, regs))]
+    return rows[ix(regs[spec[NODE] + u * NODE_WORDS + PLACE] + 2 * s)]
+
+
+@part
+def after(u, s, spec, regs, links):
+    """The next in a node's chain."""
+    if u < spec[SOURCES]:
+        return np.int64(links[ix(link_at(u, s, regs))])
+    r = spec[NODE] + u * NODE_WORDS
+    return np.int64(links[ix(regs[r + PARTS] + s * regs[r + PART] + spec[spec[KIN] + 4 * u + 3])])
+
+
+@part
+def appear(k, seq, spec, regs, links, work):
+    """A row that has come takes its place in the indexes toward its neighbours: from now on it supports others."""
+    sources = spec[SOURCES]
+    regs[k * SOURCE_WORDS + SEEN] = seq + 1
+    if spec[DEMAND] != OFF:
+        own = link_at(k, seq, regs)
+        for j in range(sources):
+            x = spec[spec[PAIR] + 2 * (k * sources + j)]
+            if x >= 0:
+                r = spec[INDEX] + x * INDEX_WORDS
+                b = regs[r + HEADS] + bucket(work[OWN, j], regs[r + BUCKETS])
+                column = own + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
+                links[ix(column)] = links[ix(b)]
+                links[ix(b)] = seq
+
+
+@kernel
+def disappear(k, seq, spec, regs, links, work):
+    """Undo that; it is the newest everywhere."""
+    sources = spec[SOURCES]
+    regs[k * SOURCE_WORDS + SEEN] = seq
+    for j in range(sources):
+        x = spec[spec[PAIR] + 2 * (k * sources + j)]
+        if x >= 0:
+            r = spec[INDEX] + x * INDEX_WORDS
+            column = link_at(k, seq, regs) + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
+            links[regs[r + HEADS] + bucket(work[OWN, j], regs[r + BUCKETS])] = links[column]
+
+
+@part
+def enter(k, seq, active, spec, regs, rows, links, work):
+    """It takes its place in its node's state, or is set aside."""
+    own = link_at(k, seq, regs)
+    if active:
+        bind(k, seq, regs, work)
+        r = spec[NODE] + k * NODE_WORDS
+        b = regs[r + HEADS] + bucket(cross_hash(k, spec, rows, work), regs[r + BUCKETS])
+        links[ix(own)] = links[ix(b)]
+        links[ix(b)] = seq
+    else:
+        links[ix(own)] = SUSPENDED_ROW

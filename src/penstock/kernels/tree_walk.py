@@ -1,0 +1,145 @@
+"""The events of a step, one after the other: take up what waited for a row, then let it climb its tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.jit import ix, kernel
+from penstock.kernels.tree import (
+    BUCKETS,
+    COUNT,
+    CUR,
+    DEMAND,
+    ENDS,
+    FILLED,
+    HASH,
+    HEADS,
+    JIT,
+    MADE,
+    MARK,
+    MASK,
+    NODE,
+    NODE_WORDS,
+    OFF,
+    PATH,
+    RESUMED,
+    ROOT,
+    SHORT,
+    SOURCE_WORDS,
+    SOURCES,
+    STEP,
+    SUPPRESSED,
+    SUSPENDED,
+    after,
+    appear,
+    bind,
+    bucket,
+    cross_hash,
+    disappear,
+    end_of,
+    enter,
+    insert,
+    next_partner,
+    row_at,
+    take_back,
+)
+from penstock.kernels.tree_demand import let_sleep, prepare, resume, sift, wanted
+
+
+@kernel
+def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot):
+    """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short."""
+    sources = spec[SOURCES]
+    at, levels = spec[spec[PATH] + 2 * k], spec[spec[PATH] + 2 * k + 1]
+    step, ends, hashes = work[STEP], work[ENDS], work[HASH]
+    before = end_of(k, seq, spec, regs, rows)
+    hashes[0] = cross_hash(k, spec, rows, work)
+    sifts = spec[DEMAND] == JIT and spec[at + 1] < sources and levels > 1
+    level = 0
+    down = True
+    while level >= 0:
+        node, sibling = spec[at + 2 * level], spec[at + 2 * level + 1]
+        if down:
+            r = spec[NODE] + sibling * NODE_WORDS
+            step[level] = links[ix(regs[r + HEADS] + bucket(hashes[level], regs[r + BUCKETS]))]
+        if sifts and level == 0:
+            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work, lists)
+        s = next_partner(step[level], sibling, hashes[level], t, spec, regs, rows, links, work)
+        if s < 0:
+            level -= 1
+            down = False
+            continue
+        step[level] = after(sibling, s, spec, regs, links)
+        end = min(before if level == 0 else ends[level - 1], end_of(sibling, s, spec, regs, rows))
+        ends[level] = end
+        down = False
+        if level + 1 == levels:
+            if n == out_ts.shape[0]:
+                regs[spec[COUNT] + SHORT] = spec[ROOT]
+                return np.int64(-1)
+            out_ts[ix(n)] = t
+            out_exp[ix(n)] = end
+            for j in range(sources):
+                out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
+            n += 1
+            continue
+        if spec[DEMAND] != OFF and not wanted(
+            node, end, -1, k, t, spec, regs, rows, links, bits, work, lists
+        ):
+            regs[spec[COUNT] + SUPPRESSED] += 1
+            continue
+        h = cross_hash(node, spec, rows, work)
+        if not insert(node, h, end, spec, regs, rows, links, work):
+            return np.int64(-1)
+        regs[spec[COUNT] + MADE] += 1
+        hashes[level + 1] = h
+        level += 1
+        down = True
+    return n
+
+
+@kernel
+def run(
+    begin, times, sides, seqs, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
+):  # fmt: skip
+    """Rows in (time, side) order. Stops before one for which room is short; returns (rows done, results)."""
+    n = np.int64(0)
+    sources = spec[SOURCES]
+    counts = spec[COUNT]
+    for e in range(begin, times.shape[0]):
+        k = np.int64(sides[e])
+        seq = np.int64(seqs[e])
+        t = times[e]
+        for u in range(sources, spec[ROOT]):
+            work[MARK, u] = regs[spec[NODE] + u * NODE_WORDS + FILLED]
+        made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
+        bind(k, seq, regs, work)
+        done = n
+        active = True
+        if spec[DEMAND] != OFF:
+            prepare(k, spec, rows, work)
+            work[MARK, 0] = 0
+            appear(k, seq, spec, regs, links, work)
+            if not resume(k, t, spec, regs, rows, links, bits, work, lists):
+                done = np.int64(-1)
+            else:
+                bind(k, seq, regs, work)
+                end = rows[ix(row_at(k, seq, regs))]
+                active = wanted(k, end, -1, k, t, spec, regs, rows, links, bits, work, lists)
+                if not active:
+                    regs[counts + SUSPENDED] += 1
+        if active and done >= 0:
+            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot)
+        if done < 0:
+            for u in range(sources, spec[ROOT]):
+                take_back(u, work[MARK, u], spec, regs, rows, links)
+            if spec[DEMAND] != OFF:
+                let_sleep(spec, regs, rows, links, work, lists)
+                disappear(k, seq, spec, regs, links, work)
+            regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED] = made, suppressed, resumed
+            return e, n
+        n = done
+        if spec[DEMAND] == OFF:
+            appear(k, seq, spec, regs, links, work)
+        enter(k, seq, active, spec, regs, rows, links, work)
+    return times.shape[0], n

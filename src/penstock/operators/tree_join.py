@@ -1,0 +1,239 @@
+"""Multiway equi-join of FIFO windows as a tree of joins that keep their partial results, made only on demand.
+
+Paper      Yang & Papadias 2008 (JIT); Markowetz, Yang & Papadias 2007 (DOE); Viglas et al. 2003 (trees of joins).
+Invariant  for every node u and all rows below it that are alive and equal each other: the partial result is kept in u, or a
+           part of it waits at some (w, j) and source j holds no live row that equals it. So whatever an answer needs is there
+           when its last row comes, and every answer is made once, then (docs/decisions/019).
+Pattern    WEAKEST, MONOTONIC → WEAK (MONOTONIC over streams).
+State      one ring a source; at every inner node the partial results made; with demand an index a pair of sources, and bits.
+Cost       O(arrivals + partners met + partial results), and what is asked before one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.clock import EARLIEST
+from penstock.data.memory import joined, room
+from penstock.data.schema import Schema
+from penstock.kernels import chains, tree_walk
+from penstock.kernels import tree as kernel
+from penstock.operators.abilities import Holding
+from penstock.operators.conditions import Equality, KeyMaker, offsets
+from penstock.operators.contract import ABSENT, Site, empty, placed
+from penstock.operators.tree_layout import Layout, laid_out
+from penstock.plan.expressions import columns
+from penstock.plan.trees import Demand, Tree
+from penstock.state.tree import TreeState
+
+
+class TreeJoin:
+    """Three or more inputs, all connected by equalities, and no other predicate."""
+
+    def __init__(
+        self,
+        site: Site,
+        schemas: Sequence[Schema],
+        equalities: Sequence[Equality],
+        needed: frozenset[int],
+        tree: Tree,
+    ) -> None:
+        self._arena = site.arena
+        n = len(schemas)
+        self._keys = [KeyMaker(site) for _ in schemas]
+        for e in equalities:
+            for i in (e.left, e.right):
+                self._keys[i].index([e.side(i)])
+        words = [[key for (key,) in maker.indexes] for maker in self._keys]
+        self._layout = laid_out(tree.over(n), equalities, words, tree.demand)
+        self._offsets = offsets(schemas)
+        self._widths = [len(s) for s in schemas]
+        self._width = sum(self._widths)
+        if site.may_move:
+            needed |= {c.index for e in equalities for c in columns(e.whole)}
+        self._stored = [
+            tuple(k for k in range(len(s)) if start + k in needed)
+            for s, start in zip(schemas, self._offsets, strict=True)
+        ]
+        types = [
+            [s[k].type for k in stored] + keys.strings
+            for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
+        ]
+        self._state = TreeState(
+            site.arena,
+            site.name,
+            self._layout.spec(),
+            _blank(self._layout, [len(w) for w in words]),
+            types,
+            [node.sources for node in self._layout.nodes],
+            [i for i, _ in self._layout.index_columns],
+            nested=tree.nested,
+        )
+        self._room = 1024
+        self._now = EARLIEST
+
+    # ------------------------------------------------------------------ what it holds
+
+    def holdings(self) -> list[Holding]:
+        state, layout = self._state, self._layout
+        held = [
+            Holding(f"input {i + 1}", "hash chains over a ring", len(state.live(i)))
+            for i in range(layout.sources)
+        ]
+        for u in layout.inner:
+            below = ", ".join(str(i + 1) for i in layout.nodes[u].sources)
+            held.append(
+                Holding(f"partial results of inputs {below}", "hash chains", state.partials(u, self._now))
+            )
+        if layout.demand is Demand.OFF:
+            return held
+        counted = self.counted()
+        return [
+            *held,
+            Holding("rows set aside", "blacklist: rings without chains", counted["blacklist"]),
+            Holding("keys that are waited for", "two panes of bits a question", counted["buffer"]),
+        ]
+
+    def counted(self) -> dict[str, int]:
+        """Counters since the beginning, and sizes now, for figures and EXPLAIN."""
+        state, layout = self._state, self._layout
+        aside = 0
+        if layout.demand is not Demand.OFF:
+            aside = sum(state.aside(i, self._now) for i in range(layout.sources))
+        return {
+            "made": state.counter(kernel.MADE) + state.counter(kernel.RESUMED),
+            "suppressed": state.counter(kernel.SUPPRESSED),
+            "suspended": state.counter(kernel.SUSPENDED),
+            "resumed": state.counter(kernel.RESUMED),
+            "woken": state.counter(kernel.WOKEN),
+            "visits": state.counter(kernel.VISITS),
+            "partials": sum(state.partials(u, self._now) for u in layout.inner),
+            "blacklist": aside,
+            "buffer": int(state.asks[:, kernel.FULL : kernel.FULL + 2].sum()),
+            "bytes": self.held_bytes,
+        }
+
+    @property
+    def held_bytes(self) -> int:
+        """Of live rows and partial results: what is written of each and a bucket in every index it is in; and all bits."""
+        state = self._state
+        total = int(state.bits.nbytes) + int(state.regs.nbytes)
+        indexes = [1] * self._layout.sources
+        for i, _ in self._layout.index_columns:
+            indexes[i] += 1
+        for i, frame in enumerate(state.frames):
+            own = 8 * int(state.sources[i, kernel.WIDTH]) + 4 * int(state.sources[i, kernel.LINKS])
+            payload = sum(t.dtype.itemsize for t in frame.types)
+            total += len(state.live(i)) * (own + payload + 4 * indexes[i])
+        for u in self._layout.inner:
+            total += state.partials(u, self._now) * (16 + 4 * int(state.nodes[u, kernel.PART]) + 4)
+        return total
+
+    @property
+    def held_values(self) -> int:
+        """Ends and keys of live rows and partial results, if these held those of their parts."""
+        state = self._state
+        width = state.sources[:, kernel.WIDTH]
+        rows = sum(len(state.live(i)) * int(width[i]) for i in range(self._layout.sources))
+        return rows + sum(
+            state.partials(u, self._now) * int(width[list(self._layout.nodes[u].sources)].sum())
+            for u in self._layout.inner
+        )
+
+    def alive(self, which: int, now: int) -> Batch:
+        rows = self._state.live(which)
+        columns = placed(self._state.frames[which].at(rows), self._stored[which], self._widths[which])
+        return Batch(np.full(len(rows), now), self._state.table(which)[rows, 0], columns)
+
+    # ------------------------------------------------------------------ a step
+
+    def step(self, inputs: Sequence[Batch], now: int) -> Batch:
+        batches, keys = [], []
+        for maker, raw in zip(self._keys, inputs, strict=True):
+            batch, key = maker.clean(raw)
+            batches.append(batch)
+            keys.append(key)
+        self._now = now
+        if any(len(b) for b in batches):
+            out = self._joined(batches, keys)
+        else:
+            out = empty(self._width)
+        self._state.expire(now)
+        return out
+
+    def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Ints]]) -> Batch:
+        state = self._state
+        state.reserve([len(b) for b in batches])
+        firsts = np.zeros(len(batches), np.int64)
+        bounds = np.cumsum([0, *(len(b) for b in batches)])
+        for i, batch in enumerate(batches):
+            if len(batch):
+                held = self._keys[i].held(batch)
+                payload = (*(batch.columns[k] for k in self._stored[i]), *held)
+                firsts[i] = state.admit(i, batch, payload, keys[i])
+        n = int(bounds[-1])
+        ts, side, seq = room(n, np.int64), room(n, np.int8), room(n, np.int32)
+        chains.in_turn(joined([b.ts for b in batches]), bounds, bounds[:-1].copy(), firsts, ts, side, seq)
+        return self._climbed(ts, side, seq)
+
+    def _climbed(self, ts: Array, side: Array, seq: Array) -> Batch:
+        state, n = self._state, len(self._keys)
+        before = state.counter(kernel.VISITS)
+        parts = []
+        done = 0
+        while done < len(ts):
+            size = self._room
+            out_ts, out_exp = room(size, np.int64), room(size, np.int64)
+            out_slot = room((n, size), np.int32)
+            first = done
+            done, made = tree_walk.run(
+                done, ts, side, seq, state.spec, state.regs, state.rows, state.links, state.bits, state.work,
+                state.lists, out_ts, out_exp, out_slot,
+            )  # fmt: skip
+            parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
+            if done < len(ts):
+                short = state.counter(kernel.SHORT)
+                if short == self._layout.root:
+                    self._room *= 2
+                else:
+                    state.make_room(short, int(ts[done]) - 1, more=done == first)
+        out_ts, out_exp = (joined([p[f] for p in parts]) for f in (0, 1))
+        slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
+        self._arena.visits += len(ts) + state.counter(kernel.VISITS) - before
+        if len(out_ts) < self._room // 8:
+            self._room = max(1024, self._room // 2)
+        return Batch(out_ts, out_exp, self._columns(slots))
+
+    def _columns(self, slots: Array) -> tuple[Column, ...]:
+        out: list[Column] = [ABSENT] * self._width
+        for start, stored, frame, rows in zip(
+            self._offsets, self._stored, self._state.frames, slots, strict=True
+        ):
+            for k, column in zip(stored, frame.at(rows), strict=False):
+                out[start + k] = column
+        return tuple(out)
+
+
+def _blank(layout: Layout, words: Sequence[int]) -> Ints:
+    """Registers before the first row."""
+    regs = np.zeros(layout.registers, np.int64)
+    sources = regs[: layout.node_registers].reshape(-1, kernel.SOURCE_WORDS)
+    sources[:, kernel.MASK] = -1
+    sources[:, kernel.WIDTH] = [1 + w for w in words]
+    sources[:, kernel.LINKS] = [
+        1 + sum(i == owner for owner, _ in layout.index_columns) for i in range(layout.sources)
+    ]
+    nodes = regs[layout.node_registers : layout.index_registers].reshape(-1, kernel.NODE_WORDS)
+    nodes[:, kernel.PART] = [len(node.sources) + 1 for node in layout.nodes]
+    nodes[:, kernel.LATEST] = nodes[:, kernel.DUE] = EARLIEST
+    asks = regs[layout.ask_registers : layout.counters].reshape(-1, kernel.ASK_WORDS)
+    asks[:, kernel.UNTIL : kernel.UNTIL + 2] = EARLIEST
+    order = regs[layout.order_registers :].reshape(len(layout.nodes), -1)
+    order[:] = -1
+    for u in range(layout.root):
+        asked = layout.order(u)
+        order[u, : len(asked)] = asked
+    return regs

@@ -1,0 +1,278 @@
+"""What a tree of joins remembers, in flat arrays: rings of its sources' rows, partial results of its nodes, bits of who waits.
+
+Everything grows by being laid out anew; a source row keeps its number, so that partial results go on naming it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Column, Ints
+from penstock.data.clock import EARLIEST
+from penstock.data.types import Type
+from penstock.kernels import tree as kernel
+from penstock.kernels import tree_store as store
+from penstock.state.arena import Arena, power_of_two
+from penstock.state.frame import Frame
+
+RESET = 1 << 30
+"""Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
+LEAST_ROOM, LEAST_PANE, MOST_PANE = 64, 8, 1 << 16
+CROWD = 8
+"""Keys a word of a pane, two bits each, beyond which a pane is to be larger: others' bits look like a key's too often."""
+
+
+class TreeState:
+    """`spec`: see `kernels.tree`. `words[i]`: key words of source i; `links[i]`: its indexes; `parts[u]`: sources below node u.
+
+    `nested`: one bucket an index, so that a state is searched from its newest row on.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        name: str,
+        spec: Ints,
+        blank: Ints,
+        types: Sequence[Sequence[Type]],
+        parts: Sequence[Sequence[int]],
+        indexes: Sequence[int],
+        *,
+        nested: bool,
+    ) -> None:
+        self._arena, self._name, self._nested = arena, name, nested
+        self.spec = spec
+        self._n = len(types)
+        self._parts = parts
+        self._owners = list(indexes)
+        self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
+        self.regs: Ints = arena.array(f"{name}.regs", np.int64, len(blank), blank)
+        self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
+        self.links: Array = arena.array(f"{name}.links", np.int32, 0)
+        self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
+        self.work = np.zeros((kernel.WORK, len(parts) + 1), np.int64)
+        self.lists = np.zeros(0, np.int32)
+        self._fit_lists()
+        if len(self.bits) == 0 and self.asks.size:
+            self._lay_bits(np.full(self.asks.shape[0], LEAST_PANE))
+
+    def _fit_lists(self) -> None:
+        """Room for partners of an event, and for every row to be taken up by one."""
+        rows = int((self.sources[:, kernel.MASK] + 1).sum())
+        self.lists = np.zeros(self._n * kernel.LIST + 2 * rows, np.int32)
+
+    # ------------------------------------------------------------------ registers
+
+    def _registers(self, start: int, count: int, width: int) -> Ints:
+        return self.regs[start : start + count * width].reshape(count, width)
+
+    @property
+    def sources(self) -> Ints:
+        return self._registers(0, self._n, kernel.SOURCE_WORDS)
+
+    @property
+    def nodes(self) -> Ints:
+        return self._registers(int(self.spec[kernel.NODE]), len(self._parts), kernel.NODE_WORDS)
+
+    @property
+    def indexes(self) -> Ints:
+        return self._registers(int(self.spec[kernel.INDEX]), len(self._owners), kernel.INDEX_WORDS)
+
+    @property
+    def asks(self) -> Ints:
+        count = len(self._parts) * self._n if self._owners else 0
+        return self._registers(int(self.spec[kernel.ASK]), count, kernel.ASK_WORDS)
+
+    def counter(self, which: int) -> int:
+        return int(self.regs[int(self.spec[kernel.COUNT]) + which])
+
+    @property
+    def _inner(self) -> range:
+        return range(self._n, len(self._parts) - 1)
+
+    # ------------------------------------------------------------------ rows
+
+    def reserve(self, wanted: Sequence[int]) -> None:
+        """Room for so many more rows of each source."""
+        sources = self.sources
+        short = [
+            power_of_two(max(LEAST_ROOM, int(s[kernel.USED] - s[kernel.TAIL]) + n))
+            for s, n in zip(sources, wanted, strict=True)
+        ]
+        ring = sources[:, kernel.MASK] + 1
+        if (np.array(short) > ring).any():
+            self._lay_out(np.maximum(ring, short), self.nodes[:, kernel.ROOM].copy())
+        if (sources[:, kernel.USED] + np.array(wanted) >= RESET).any():
+            self._number_anew()
+
+    def admit(self, i: int, batch: Batch, columns: Sequence[Column], keys: Sequence[Ints]) -> int:
+        """Write rows after the last of a source (room is reserved); returns the first's number."""
+        source = self.sources[i]
+        first = int(source[kernel.USED])
+        at = (first + np.arange(len(batch))) & int(source[kernel.MASK])
+        table = self.table(i)
+        table[at, 0] = batch.exp
+        for k, key in enumerate(keys):
+            table[at, 1 + k] = key
+        self.frames[i].put(at, columns)
+        source[kernel.USED] = first + len(batch)
+        return first
+
+    def table(self, i: int) -> Array:
+        """A source's ring as a table: a view."""
+        base, mask, width = (int(self.sources[i, f]) for f in (kernel.BASE, kernel.MASK, kernel.WIDTH))
+        return self.rows[base : base + (mask + 1) * width].reshape(mask + 1, width)
+
+    def live(self, i: int) -> Ints:
+        """Where a source's rows lie, oldest first."""
+        used, tail, mask = (int(self.sources[i, f]) for f in (kernel.USED, kernel.TAIL, kernel.MASK))
+        places: Ints = np.arange(tail, used) & mask
+        return places
+
+    def aside(self, i: int, now: int) -> int:
+        """Live rows of a source that are set aside."""
+        rows = self.live(i)
+        own = self.links[int(self.sources[i, kernel.LINK]) + rows * int(self.sources[i, kernel.LINKS])]
+        return int(((own == kernel.SUSPENDED_ROW) & (self.table(i)[rows, 0] > now)).sum())
+
+    def partials(self, u: int, now: int) -> int:
+        """Partial results of an inner node that are alive."""
+        place, filled = (int(self.nodes[u, f]) for f in (kernel.PLACE, kernel.FILLED))
+        return int((self.rows[place : place + 2 * filled : 2] > now).sum())
+
+    def expire(self, now: int) -> None:
+        """What has ended by `now` is gone; of partial results, when half of the time to the latest has passed."""
+        store.expire(now, self.spec, self.regs, self.rows)
+        for u in self._inner:
+            node = self.nodes[u]
+            if node[kernel.FILLED] and node[kernel.DUE] <= now:
+                store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
+                self._due(u, now)
+        asks = self.asks
+        for pane in (0, 1):
+            over = (asks[:, kernel.UNTIL + pane] <= now) & (asks[:, kernel.FULL + pane] > 0)
+            for ask in np.flatnonzero(over).tolist():
+                self._pane(ask, pane)[:] = 0
+                asks[ask, kernel.FULL + pane] = 0
+        full = np.maximum(asks[:, kernel.FULL], asks[:, kernel.FULL + 1])
+        words = asks[:, kernel.PANE] + 1
+        wanted = np.minimum(full // CROWD, MOST_PANE)
+        if (wanted > words).any():
+            self._lay_bits(np.array([power_of_two(int(w)) for w in np.maximum(words, wanted)]))
+
+    def _due(self, u: int, now: int) -> None:
+        latest = int(self.nodes[u, kernel.LATEST])
+        self.nodes[u, kernel.DUE] = now + max((latest - now) // 2, 1) if latest > now else EARLIEST
+
+    def make_room(self, u: int, now: int, *, more: bool) -> None:
+        """Partial results that have ended leave; if most have not, or `more` is wanted, there is to be more room."""
+        store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
+        if more or self.nodes[u, kernel.FILLED] * 3 >= 2 * self.nodes[u, kernel.ROOM]:
+            room = self.nodes[:, kernel.ROOM].copy()
+            room[u] = max(LEAST_ROOM, 2 * room[u])
+            self._lay_out(self.sources[:, kernel.MASK] + 1, room)
+        self._due(u, now)
+
+    # ------------------------------------------------------------------ laying out
+
+    def _buckets(self, rows: int) -> int:
+        return 1 if self._nested else power_of_two(rows)
+
+    def _lay_out(self, ring: Ints, room: Ints) -> None:
+        """Give every source and node its room in fresh arrays."""
+        arena, name = self._arena, self._name
+        sources, nodes, indexes = self.sources, self.nodes, self.indexes
+        old, old_rows, old_links = self.regs.copy(), self.rows, self.links
+        was_source = old[: sources.size].reshape(sources.shape)
+        start = int(self.spec[kernel.NODE])
+        was_node = old[start : start + nodes.size].reshape(nodes.shape)
+        rows = links = 0
+        for i, source in enumerate(sources):
+            source[kernel.MASK] = ring[i] - 1
+            source[kernel.BASE], source[kernel.LINK] = rows, links
+            rows += int(ring[i] * source[kernel.WIDTH])
+            links += int(ring[i] * source[kernel.LINKS])
+        for u in self._inner:
+            nodes[u, kernel.ROOM] = room[u]
+            nodes[u, kernel.PLACE], nodes[u, kernel.PARTS] = rows, links
+            rows += 2 * int(room[u])
+            links += int(room[u] * nodes[u, kernel.PART])
+        for u, node in enumerate(nodes[:-1]):
+            buckets = self._buckets(int(ring[u] if u < self._n else room[u]))
+            node[kernel.HEADS], node[kernel.BUCKETS] = links, buckets - 1
+            links += buckets
+        for x, owner in enumerate(self._owners):
+            buckets = self._buckets(int(ring[owner]))
+            indexes[x] = links, buckets - 1
+            links += buckets
+        self.rows = arena.array(f"{name}.rows", np.int64, rows)
+        self.links = arena.array(f"{name}.links", np.int32, links, -1)
+        for i in range(self._n):
+            self._move_ring(i, was_source[i], old_rows, old_links)
+        self._fit_lists()
+        for u in self._inner:
+            filled = int(nodes[u, kernel.FILLED])
+            for field, width, new, held in (
+                (kernel.PLACE, 2, self.rows, old_rows),
+                (kernel.PARTS, int(nodes[u, kernel.PART]), self.links, old_links),
+            ):
+                at, was = int(nodes[u, field]), int(was_node[u, field])
+                new[at : at + filled * width] = held[was : was + filled * width]
+        self._chain_anew()
+
+    def _move_ring(self, i: int, was: Ints, old_rows: Ints, old_links: Array) -> None:
+        """Rows lie where the wider mask says: those of the old ring stand in every part of the new one."""
+        source = self.sources[i]
+        before, size = int(was[kernel.MASK]) + 1, int(source[kernel.MASK]) + 1
+        self.frames[i].fit(size)
+        if before == 0:
+            return
+        for new, held, base, width in (
+            (self.rows, old_rows, kernel.BASE, kernel.WIDTH),
+            (self.links, old_links, kernel.LINK, kernel.LINKS),
+        ):
+            at, count = int(source[base]), int(source[width])
+            ring = held[int(was[base]) : int(was[base]) + before * count]
+            new[at : at + size * count].reshape(-1, before * count)[:] = ring
+        if size > before:
+            self.frames[i].repeat(before, size)
+
+    def _chain_anew(self) -> None:
+        for i in range(self._n):
+            store.index_anew(i, self.spec, self.regs, self.rows, self.links, self.work)
+        for u in self._inner:
+            store.chain_anew(u, self.spec, self.regs, self.rows, self.links)
+
+    def _number_anew(self) -> None:
+        """Smaller numbers for all rows; they stay where they lie."""
+        sources = self.sources
+        by = sources[:, kernel.TAIL] & ~sources[:, kernel.MASK]
+        for field in (kernel.USED, kernel.TAIL, kernel.SEEN):
+            sources[:, field] -= by
+        for u in self._inner:
+            at, filled, width = (int(self.nodes[u, f]) for f in (kernel.PARTS, kernel.FILLED, kernel.PART))
+            parts = self.links[at : at + filled * width].reshape(filled, width)
+            parts[:, : width - 1] -= by[list(self._parts[u])].astype(np.int32)
+        self._chain_anew()
+
+    def _pane(self, ask: int, pane: int) -> Array:
+        words = int(self.asks[ask, kernel.PANE]) + 1
+        first = int(self.asks[ask, kernel.BITS]) + pane * words
+        return self.bits[first : first + words]
+
+    def _lay_bits(self, sizes: Ints) -> None:
+        """Panes of these sizes; a bit of a smaller one stands in every part of the larger."""
+        asks = self.asks
+        old = [
+            [self._pane(a, p).copy() for p in (0, 1)] if len(self.bits) else None for a in range(len(asks))
+        ]
+        words = 2 * sizes
+        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, int(words.sum()), 0)
+        asks[:, kernel.BITS] = np.cumsum(words) - words
+        asks[:, kernel.PANE] = sizes - 1
+        for ask, panes in enumerate(old):
+            for pane, held in enumerate(panes or ()):
+                new = self._pane(ask, pane)
+                new.reshape(-1, len(held))[:] = held

@@ -1,0 +1,56 @@
+"""A tree of joins that leaves as a file and comes back goes on as if nothing had been; so does one whose rows are numbered anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.state import tree as state
+from penstock.surfaces.session import Session
+from tests.equivalence.test_restarts import Restarts
+
+from .drawn import Case, Changes, answers, make, push, pushes, session
+from .test_equal import joins
+
+SEEDS = range(920_000, 920_012)
+
+
+def with_restarts(case: Case, path: Path, **options: object) -> tuple[Changes, Session]:
+    """As `answers`, with a restart after every fourth piece."""
+    made = session(case, **options)
+    restart = Restarts(lambda: session(case, **options), path)
+    made.query(case.query, name="q")
+    said: Changes = []
+    for number, piece in enumerate(pushes(case, 30)):
+        push(made, piece)
+        said += [tuple(row.values()) for row in made.queries["q"].changes().to_pylist()]
+        if number % 4 == 1:
+            made = restart(made)
+    made.advance(case.last + 100)
+    said += [tuple(row.values()) for row in made.queries["q"].changes().to_pylist()]
+    return sorted(said, key=repr), made
+
+
+@pytest.mark.parametrize("demand", ["off", "doe", "jit"])
+def test_a_restart_changes_nothing(demand: str, tmp_path: Path) -> None:
+    for seed in SEEDS:
+        case = make(seed, 3 + seed % 4)
+        options = {"join": "tree", "demand": demand, "tree": "left-deep"}
+        straight, _ = answers(case, 30, **options)
+        again, after = with_restarts(case, tmp_path / "state", **options)
+        assert straight == again, str(case)
+        assert len(joins(after)) == 1, "it is still a tree"
+
+
+@pytest.mark.parametrize("demand", ["off", "jit"])
+def test_rows_numbered_anew_are_the_same_rows(demand: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every few hundred rows instead of every thousand million."""
+    case = make(920_100, 4, "clique")
+    options = {"join": "tree", "demand": demand, "tree": "bushy"}
+    plain, _ = answers(case, 10, **options)
+    monkeypatch.setattr(state, "RESET", 200)
+    found, made = answers(case, 10, **options)
+    assert found == plain
+    (join,) = joins(made)
+    assert int(join._state.sources[:, 0].max()) < len(case.rows) // 4 + 200
