@@ -38,9 +38,10 @@ BITS, PANE, CURRENT, UNTIL, FULL, TESTED, BLOCKED, SKIP = 0, 1, 2, 3, 5, 7, 8, 9
 ASK_WORDS = 10
 """Of a question: place in `bits`, mask of a pane, which pane is written; of both the latest end and how many wait; how often
 asked and denied of late, and how often not to ask."""
-MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT = range(7)
-COUNTERS = 7
-"""Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room."""
+MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT, CROWDED = range(8)
+COUNTERS = 8
+"""Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room;
+whether a pane is too full."""
 
 (
     CUR,
@@ -68,6 +69,8 @@ words that are sought; sketches of the event's partners."""
 LIST = 64
 """Partners of an event in a source that are kept at hand; of more the chain is walked."""
 SUSPENDED_ROW = -2
+CROWD, MOST_PANE = 8, 1 << 16
+"""Keys a word of a pane, two bits each, beyond which a pane is to be larger: others' bits look like a key's too often."""
 
 
 @part

@@ -22,6 +22,8 @@ from penstock.kernels.tree import (
     BUCKETS,
     COUNT,
     CROSS,
+    CROWD,
+    CROWDED,
     CUR,
     CURRENT,
     DEMAND,
@@ -45,6 +47,7 @@ from penstock.kernels.tree import (
     MARK,
     MASK,
     MODE,
+    MOST_PANE,
     NODE,
     NODE_WORDS,
     ORDER,
@@ -278,13 +281,21 @@ def open_pane(a, t, regs, bits):
 
 
 @part
-def wait(a, h, exp, t, regs, bits):
+def waited(a, pane, n, exp, spec, regs):
+    """So many keys more are in a pane."""
+    regs[a + FULL + pane] += n
+    regs[a + UNTIL + pane] = max(regs[a + UNTIL + pane], exp)
+    if regs[a + FULL + pane] > CROWD * (regs[a + PANE] + 1) and regs[a + PANE] + 1 < MOST_PANE:
+        regs[spec[COUNT] + CROWDED] = 1
+
+
+@part
+def wait(a, h, exp, t, spec, regs, bits):
     """Something that ends at `exp` waits for a key."""
     current = open_pane(a, t, regs, bits)
     w = regs[a + BITS] + current * (regs[a + PANE] + 1) + bucket(h, regs[a + PANE])
     bits[ix(w)] |= key_bits(h)
-    regs[a + FULL + current] += 1
-    regs[a + UNTIL + current] = max(regs[a + UNTIL + current], exp)
+    waited(a, current, 1, exp, spec, regs)
 
 
 @part
@@ -337,7 +348,7 @@ def wanted(u, exp, but, k, t, spec, regs, rows, links, bits, work, lists):
             h = np.int64(0)
             if spec[DEMAND] == JIT:
                 h = key_toward(u, j, spec, rows, work)
-            wait(a, h, exp, t, regs, bits)
+            wait(a, h, exp, t, spec, regs, bits)
             if n > 1:
                 other = regs[order + n - 2]
                 b = spec[ASK] + (u * sources + other) * ASK_WORDS
@@ -396,8 +407,7 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work, lists):
         visits += 1
         s = np.int64(links[ix(link + (s & mask) * step)])
     if denied:
-        regs[a + FULL + current] += denied
-        regs[a + UNTIL + current] = max(regs[a + UNTIL + current], exp)
+        waited(a, current, denied, exp, spec, regs)
         regs[a + TESTED] += denied
         regs[a + BLOCKED] += denied
         regs[spec[COUNT] + SUPPRESSED] += denied

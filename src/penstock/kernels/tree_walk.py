@@ -8,6 +8,7 @@ from penstock.kernels.jit import ix, kernel
 from penstock.kernels.tree import (
     BUCKETS,
     COUNT,
+    CROWDED,
     CUR,
     DEMAND,
     ENDS,
@@ -102,7 +103,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
 def run(
     begin, times, sides, seqs, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
 ):  # fmt: skip
-    """Rows in (time, side) order. Stops before one for which room is short; returns (rows done, results)."""
+    """Rows in (time, side) order. Stops before one for which room is short, and after one that has filled a pane; returns (rows done, results)."""
     n = np.int64(0)
     sources = spec[SOURCES]
     counts = spec[COUNT]
@@ -142,4 +143,6 @@ def run(
         if spec[DEMAND] == OFF:
             appear(k, seq, spec, regs, links, work)
         enter(k, seq, active, spec, regs, rows, links, work)
+        if regs[counts + CROWDED]:
+            return e + 1, n
     return times.shape[0], n

@@ -194,7 +194,9 @@ class TreeJoin:
                 state.lists, out_ts, out_exp, out_slot,
             )  # fmt: skip
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
-            if done < len(ts):
+            if state.counter(kernel.CROWDED):
+                state.widen()
+            elif done < len(ts):
                 short = state.counter(kernel.SHORT)
                 if short == self._layout.root:
                     self._room *= 2

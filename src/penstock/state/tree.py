@@ -19,9 +19,7 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, LEAST_PANE, MOST_PANE = 64, 8, 1 << 16
-CROWD = 8
-"""Keys a word of a pane, two bits each, beyond which a pane is to be larger: others' bits look like a key's too often."""
+LEAST_ROOM, LEAST_PANE = 64, 32
 
 
 class TreeState:
@@ -156,11 +154,16 @@ class TreeState:
             for ask in np.flatnonzero(over).tolist():
                 self._pane(ask, pane)[:] = 0
                 asks[ask, kernel.FULL + pane] = 0
-        full = np.maximum(asks[:, kernel.FULL], asks[:, kernel.FULL + 1])
+
+    def widen(self) -> None:
+        """Larger panes for questions at which many wait."""
+        asks = self.asks
         words = asks[:, kernel.PANE] + 1
-        wanted = np.minimum(full // CROWD, MOST_PANE)
-        if (wanted > words).any():
-            self._lay_bits(np.array([power_of_two(int(w)) for w in np.maximum(words, wanted)]))
+        full = asks[:, kernel.FULL : kernel.FULL + 2].max(axis=1)
+        crowded = (full > kernel.CROWD * words) & (words < kernel.MOST_PANE)
+        if crowded.any():
+            self._lay_bits(np.minimum(np.where(crowded, 8, 1) * words, kernel.MOST_PANE))
+        self.regs[int(self.spec[kernel.COUNT]) + kernel.CROWDED] = 0
 
     def _due(self, u: int, now: int) -> None:
         latest = int(self.nodes[u, kernel.LATEST])
@@ -264,15 +267,14 @@ class TreeState:
 
     def _lay_bits(self, sizes: Ints) -> None:
         """Panes of these sizes; a bit of a smaller one stands in every part of the larger."""
-        asks = self.asks
-        old = [
-            [self._pane(a, p).copy() for p in (0, 1)] if len(self.bits) else None for a in range(len(asks))
-        ]
-        words = 2 * sizes
-        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, int(words.sum()), 0)
-        asks[:, kernel.BITS] = np.cumsum(words) - words
+        asks, old = self.asks, self.bits
+        was = asks[:, [kernel.BITS, kernel.PANE]].copy()
+        asks[:, kernel.BITS] = 2 * (np.cumsum(sizes) - sizes)
         asks[:, kernel.PANE] = sizes - 1
-        for ask, panes in enumerate(old):
-            for pane, held in enumerate(panes or ()):
-                new = self._pane(ask, pane)
-                new.reshape(-1, len(held))[:] = held
+        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, 2 * int(sizes.sum()), 0)
+        if not len(old):
+            return
+        for ask, pane in np.argwhere(asks[:, kernel.FULL : kernel.FULL + 2] > 0).tolist():
+            words, size = int(was[ask, 1]) + 1, int(sizes[ask])
+            held, new = int(was[ask, 0]) + pane * words, int(asks[ask, kernel.BITS]) + pane * size
+            self.bits[new : new + size].reshape(-1, words)[:] = old[held : held + words]

@@ -136,8 +136,8 @@ def charts(probing: str = "index") -> dict[str, Chart]:
             if bushy
             else "JIT has a clear advantage over REF, especially for larger windows and rates",
             _measure(start, axis, xs, probing),
-            Sizes(few, rows=HOUR if not nested else HOUR // 2, turns=3 if not nested else 1),
-            Sizes(every, rows=5 * HOUR if not nested else HOUR, turns=5 if not nested else 1),
+            Sizes(few, rows=3 * HOUR if not nested else HOUR, turns=3 if not nested else 1),
+            Sizes(every, rows=5 * HOUR if not nested else 2 * HOUR, turns=5 if not nested else 1),
             _lead,
             _judged(default, bushy=bushy, nested=nested and axis is AXES[0]),
             _paper,
