@@ -37,19 +37,19 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kernels() -> dict[str, CPUDispatcher]:
+def kernels() -> list[tuple[str, CPUDispatcher]]:
     """Kernels that are called from outside; those called by kernels come with their callers."""
-    found = {}
+    found = []
     for module in pkgutil.iter_modules(penstock.kernels.__path__):
         held = vars(importlib.import_module(f"penstock.kernels.{module.name}"))
-        found.update({n: k for n, k in held.items() if isinstance(k, CPUDispatcher)})
-    inner = {name for kernel in found.values() for name in kernel.py_func.__code__.co_names}
-    return {name: kernel for name, kernel in found.items() if name not in inner}
+        found += [(n, k) for n, k in held.items() if isinstance(k, CPUDispatcher)]
+    inner = {name for _, kernel in found for name in kernel.py_func.__code__.co_names}
+    return [(name, kernel) for name, kernel in found if name not in inner]
 
 
 def test_warming_compiles_every_kernel() -> None:
     warm()
-    assert [name for name, kernel in kernels().items() if not kernel.signatures] == []
+    assert [name for name, kernel in kernels() if not kernel.signatures] == []
 
 
 def test_importing_is_quick() -> None:
