@@ -19,7 +19,9 @@ EXECUTIONS: tuple[dict[str, Any], ...] = (
 
 
 def drawn(seed: int) -> dict[str, Any]:
-    """One of them, for a few seeds already of each kind; half of the seeds get the usual one."""
+    """One of them, for a few seeds already of each kind; of the others half get the usual one, half trees of joins."""
     order = sorted(EXECUTIONS, key=lambda one: (len(one), EXECUTIONS.index(one)))
     kinds = [one for one in order if "expiry" in one] + [one for one in order if "expiry" not in one]
-    return kinds[seed // 2 % len(kinds)] if seed % 2 else {}
+    if seed % 2:
+        return kinds[seed // 2 % len(kinds)]
+    return {"join": "tree", "tree": "bushy"} if seed % 4 == 0 else {}

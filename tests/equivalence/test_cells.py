@@ -85,7 +85,7 @@ def test_cells_say_together_what_one_engine_says(first: int) -> None:
     alone = Maker(1, options={"join": "eddy", "routing": "worst"})
     several = [
         Maker(2, options={"join": "eddy", "routing": "random", "seed": first}),
-        Maker(6, options={"share": False}),
+        Maker(6, options={"share": False, "join": "tree", "tree": "bushy"}),
         Maker(4),
         Maker(4, nets=False, options={"join": "mjoin", "routing": "tickets"}),
     ]
@@ -111,7 +111,12 @@ def cut_anywhere(root: Root, cells: int, name: str, **how: Any) -> Stages:
 def test_a_plan_may_be_cut_anywhere(first: int) -> None:
     makers = [
         Maker(3, placing=cut_anywhere),
-        Maker(4, nets=False, placing=cut_anywhere),
+        Maker(
+            4,
+            nets=False,
+            placing=cut_anywhere,
+            options={"join": "tree", "tree": "right-deep", "demand": "doe"},
+        ),
         Maker(3, placing=cut_anywhere, options={"expiry": "negative"}),
         Maker(2, nets=False, placing=cut_anywhere, options={"expiry": "direct", "eager": 2}),
         Maker(3, nets=False, placing=cut_anywhere, options={"expiry": "hybrid"}),
