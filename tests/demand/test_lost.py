@@ -95,6 +95,39 @@ def test_keys_that_collide_are_told_apart() -> None:
         assert len(query.changes()) == 1
 
 
+def test_inputs_compared_by_many_columns() -> None:
+    """More equalities between two inputs than the tree has nodes."""
+    columns = [f"k{n}" for n in range(12)]
+    ddl = ";".join(
+        f"CREATE STREAM {name} (ts BIGINT, {', '.join(f'{c} INT' for c in columns)}) WATERMARK ts DELAY OF INTERVAL 0"
+        for name in "abc"
+    )
+    equal = [f"{x}.{c} = {y}.{c}" for x, y in ("ab", "bc", "ac") for c in columns]
+    query = f"SELECT a.ts AS a, b.ts AS b, c.ts AS c FROM a [RANGE 9], b [RANGE 9], c [RANGE 9] WHERE {' AND '.join(equal)}"
+    for demand in ("off", "doe", "jit"):
+        session, found = opened(ddl, query, demand=demand)
+        for ts, name in enumerate("abcabc"):
+            rows = [
+                {"ts": ts, **dict.fromkeys(columns, 1)},
+                {"ts": ts, **dict.fromkeys(columns, 1), "k11": ts},
+            ]
+            session.push(name, rows)
+        session.advance(6)
+        plain = penstock.connect(join="mjoin")
+        plain.execute(ddl)
+        other = plain.query(query)
+        for ts, name in enumerate("abcabc"):
+            rows = [
+                {"ts": ts, **dict.fromkeys(columns, 1)},
+                {"ts": ts, **dict.fromkeys(columns, 1), "k11": ts},
+            ]
+            plain.push(name, rows)
+        plain.advance(6)
+        told = sorted(map(str, found.changes().to_pylist()))
+        assert told == sorted(map(str, other.changes().to_pylist()))
+        assert len(told) > 8
+
+
 def test_counters_are_shown() -> None:
     session, query = opened(TABLE_I, FIGURE_1, demand="jit")
     session.push("a", [{"ts": 1, "x": 1, "y": 100}])

@@ -91,7 +91,7 @@ from penstock.kernels.tree import (
     row_at,
 )
 
-TRIAL, RARE, REST, PAUSE = 256, 32, 64, 64
+TRIAL, RARE, REST, PAUSE = 256, 3, 64, 64
 """A question is looked at every so many times; denied less often than one in RARE, it is left out REST times as long; where all are, nobody looks
 whom to ask PAUSE times."""
 SCAN, LISTS, CHAIN = range(3)

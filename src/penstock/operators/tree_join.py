@@ -70,6 +70,7 @@ class TreeJoin:
             types,
             [node.sources for node in self._layout.nodes],
             [i for i, _ in self._layout.index_columns],
+            equalities=len(equalities),
             nested=tree.nested,
         )
         self._room = 1024

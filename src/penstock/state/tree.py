@@ -25,7 +25,7 @@ LEAST_ROOM, LEAST_PANE = 64, 32
 class TreeState:
     """`spec`: see `kernels.tree`. `words[i]`: key words of source i; `links[i]`: its indexes; `parts[u]`: sources below node u.
 
-    `nested`: one bucket an index, so that a state is searched from its newest row on.
+    `equalities`: how many there are. `nested`: one bucket an index, so that a state is searched from its newest row on.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class TreeState:
         parts: Sequence[Sequence[int]],
         indexes: Sequence[int],
         *,
+        equalities: int,
         nested: bool,
     ) -> None:
         self._arena, self._name, self._nested = arena, name, nested
@@ -50,7 +51,7 @@ class TreeState:
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.links: Array = arena.array(f"{name}.links", np.int32, 0)
         self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
-        self.work = np.zeros((kernel.WORK, len(parts) + 1), np.int64)
+        self.work = np.zeros((kernel.WORK, max(len(parts) + 1, equalities)), np.int64)
         self.lists = np.zeros(0, np.int32)
         self._fit_lists()
         if len(self.bits) == 0 and self.asks.size:
