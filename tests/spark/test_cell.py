@@ -15,6 +15,8 @@ import penstock
 from penstock.errors import StateError
 from penstock.flow.route import Router
 from penstock.plan.policies import Policies
+from penstock.plan.trees import Shape, Tree
+from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import read_rows
 from penstock.runtime.spark import cell as cells
 from penstock.runtime.spark.cell import Cell
@@ -261,6 +263,8 @@ def test_what_state_hangs_on_stays_as_it_was() -> None:
     Declared(policies=Policies(share=False, routing="random", join="eddy", seed=2)).must_follow(before)
     with pytest.raises(StateError, match="made with share=False, this session has True"):
         Declared().must_follow(before)
+    with pytest.raises(StateError, match="made with tree='bushy, demand jit', this session has 'None'"):
+        Declared().must_follow(Declared(queries={"q": "SELECT 1"}, upkeep=Upkeep(tree=Tree(Shape.BUSHY))))
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,10 @@ class Tree:
         ):
             raise StateError(f"{self.pairs} is no tree over inputs that count from 0")
 
+    def __str__(self) -> str:
+        shape = self.shape.value if self.pairs is None else str(self.pairs)
+        return f"{shape}, demand {self.demand.value}{', nested' if self.nested else ''}"
+
     def over(self, inputs: int) -> Pairs:
         if self.pairs is not None and len(list(leaves(self.pairs))) == inputs:
             return self.pairs
