@@ -12,6 +12,7 @@ from penstock.surfaces.figures import bars
 from penstock.surfaces.figures.cacq.catalogue import CHARTS
 from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import BATCHED, Data
+from penstock.surfaces.figures.jit.catalogue import charts
 from penstock.surfaces.figures.runner import Measure
 from penstock.surfaces.figures.verdict import judge, judge_all
 
@@ -69,7 +70,7 @@ def failed(result: dict[str, Any]) -> list[str]:
 
 
 def test_the_command_line_knows_every_figure() -> None:
-    assert [n.value for n in FigureName] == [*FIGURES, *CHARTS, "all"]
+    assert [n.value for n in FigureName] == [*FIGURES, *CHARTS, *charts(), "all"]
 
 
 @pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda f: f.name)

@@ -1,6 +1,6 @@
 """The oracle's queries on Spark: whatever the cells, the batches and the restarts, the changes of the embedded engine.
 
-`PENSTOCK_CASES` sets how many flows are drawn: one for every 75 cases (default 600), each with 26 queries.
+`PENSTOCK_CASES` sets how many flows are drawn: one for every 100 cases (default 600), each with 26 queries.
 The embedded engine's changes are held against DuckDB on the way.
 """
 
@@ -28,7 +28,7 @@ from tests.oracle.trace import Cut, Heard, Trace, column, dicts, record
 
 from .flows import Flow, Played, draw
 
-FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 75, 1)
+FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 100, 1)
 
 
 class OnSpark:
