@@ -26,7 +26,7 @@ from penstock.flow.routing import MEMORY, USUAL, Ledger, Router
 from penstock.kernels import lineage as kernels
 from penstock.kernels.filters import FIELDS, TABLE
 from penstock.kernels.together import BLOCK as ALL_BLOCK
-from penstock.kernels.together import ask_all, count_all
+from penstock.kernels.together import ask_all
 from penstock.kernels.vectors import PLANES
 from penstock.operators.evaluate import Evaluator, Predicate
 from penstock.operators.expressions.parts import RowError
@@ -147,7 +147,7 @@ class Eddy:
         self._read: tuple[int, ...] = ()
         self.rows = 0
         self.visits = 0
-        self._scratch = self._counting = np.empty(0, np.int32)
+        self._scratch = np.empty(0, np.int32)
         self._share, self._wanted, self._unseen = 0.0, 0.0, 0
         """Of all visits that the last routed rows might have made, those they made; how many of these rows somebody wanted; and
         rows since."""
@@ -340,44 +340,17 @@ class Eddy:
             self._share, self._unseen = visits / max(routed * len(operators), 1), 0
             self._wanted = alive / routed
         if routed < n:
-            alive = self._all_at_once(
-                filters, n, routed, lineage if keep else None, rows, alive, planes, counts
-            )
+            at, flags = np.empty((len(filters), ALL_BLOCK), np.int32), np.empty(ALL_BLOCK, np.uint8)
+            alive = ask_all(
+                filters, filters[:, TABLE].copy(), n, routed, self.start, lineage, keep, rows, alive,
+                at, flags, planes, counts,
+            )  # fmt: skip
             for operator in operators:
                 operator.ledger.pass_on(n - routed)
             visits += (n - routed) * len(operators)
             self._unseen += n - routed
         self._count(n, visits, counts)
         return Sorted(batch, rows[:alive], counts, lineage[:n] if keep else None)
-
-    def _all_at_once(
-        self,
-        filters: Array,
-        n: int,
-        begin: int,
-        lineage: Array | None,
-        rows: Array,
-        alive: int,
-        planes: Array,
-        counts: Array,
-    ) -> int:
-        """Rows from `begin` on ask all filters; if no lineage is kept all of them are taken for wanted."""
-        at, flags = np.empty((len(filters), ALL_BLOCK), np.int32), np.empty(ALL_BLOCK, np.uint8)
-        tables = np.ascontiguousarray(filters[:, TABLE])
-        if lineage is not None:
-            found: int = ask_all(
-                filters, tables, n, begin, self.start, lineage, rows, alive, at, flags, planes, counts
-            )
-            return found
-        count_all(filters, tables, n, begin, self.start, planes, at, flags, planes, counts)
-        rows[alive : alive + n - begin] = self._every(n)[begin:]
-        return alive + n - begin
-
-    def _every(self, rows: int) -> Array:
-        """Numbers from 0 on, that nobody writes to."""
-        if len(self._counting) < rows:
-            self._counting = np.arange(rows, dtype=np.int32)
-        return self._counting[:rows]
 
     def _numbers(self, rows: int, keep: bool) -> Array:
         """Room for row numbers; if nobody keeps them, that of the last time."""

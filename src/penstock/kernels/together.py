@@ -27,7 +27,7 @@ from penstock.kernels.filters import (
     cell_of,
 )
 from penstock.kernels.jit import bools_at, inline, int32s_at, int64s_at, ix, kernel, lowest_bit, words_at
-from penstock.kernels.vectors import LANES, count_vectors, count_words, meet_vectors, meet_words
+from penstock.kernels.vectors import LANES, meet_vectors, meet_words
 
 BLOCK = 512
 """Rows that are looked up before they meet."""
@@ -100,11 +100,11 @@ def note(x, w, counts):
 
 
 @kernel
-def ask_all(filters, tables, n, begin, start, lineage, rows, out, at, alive, planes, counts):
-    """Let rows from `begin` on ask every filter, keep what is left in lineage, and count it.
+def ask_all(filters, tables, n, begin, start, lineage, keep, rows, out, at, alive, planes, counts):
+    """Let rows from `begin` on ask every filter, and count what is left; if it is to be `keep`t, in lineage.
 
-    Writes the rows that somebody wants to rows[out …], and returns how many there are then. Scratch: `at`, `BLOCK` places a filter,
-    and as many flags `alive`.
+    Writes the rows that somebody wants to rows[out …], all of them if nothing is kept, and returns how many there are then. Scratch:
+    `at`, `BLOCK` places a filter, and as many flags `alive`.
     """
     words = start.shape[0]
     flat = at.reshape(-1)
@@ -113,26 +113,51 @@ def ask_all(filters, tables, n, begin, start, lineage, rows, out, at, alive, pla
     while begin < n:
         m = min(BLOCK, n - begin)
         find_all(filters, n, begin, m, words, at)
-        alive[:] = 0
+        alive[:] = 0 if keep else 1
         whole = m // 8 * 8
         for i in range(0, whole, 8):
             own = (begin + i) * words
             if words % LANES == 0:
                 for w in range(0, words, LANES):
                     meet_vectors(
-                        tables, flat, i, start, w, planes, words, BLOCK, tables.shape[0], lineage, own, alive
+                        tables,
+                        flat,
+                        i,
+                        start,
+                        w,
+                        planes,
+                        words,
+                        BLOCK,
+                        tables.shape[0],
+                        lineage,
+                        own,
+                        alive,
+                        keep,
                     )
             else:
                 for w in range(words):
                     meet_words(
-                        tables, flat, i, start, w, planes, words, BLOCK, tables.shape[0], lineage, own, alive
+                        tables,
+                        flat,
+                        i,
+                        start,
+                        w,
+                        planes,
+                        words,
+                        BLOCK,
+                        tables.shape[0],
+                        lineage,
+                        own,
+                        alive,
+                        keep,
                     )
             held = added_eight(held, planes, counts)
         for i in range(whole, m):
             for w in range(words):
                 x = met(tables, at, i, start, w)
-                lineage[begin + i, w] = x
-                alive[i] |= x != NONE
+                if keep:
+                    lineage[begin + i, w] = x
+                    alive[i] |= x != NONE
                 note(x, w, counts)
         for i in range(m):
             rows[ix(out)] = begin + i
@@ -140,33 +165,3 @@ def ask_all(filters, tables, n, begin, start, lineage, rows, out, at, alive, pla
         begin += m
     put_down(planes, counts)
     return out
-
-
-@kernel
-def count_all(filters, tables, n, begin, start, lineage, at, alive, planes, counts):
-    """The same where nothing is kept. (`lineage` and `alive` are what `ask_all` takes, and not looked at.)"""
-    words = start.shape[0]
-    flat = at.reshape(-1)
-    planes[:, :] = NONE
-    held = 0
-    while begin < n:
-        m = min(BLOCK, n - begin)
-        find_all(filters, n, begin, m, words, at)
-        whole = m // 8 * 8
-        for i in range(0, whole, 8):
-            if words % LANES == 0:
-                for w in range(0, words, LANES):
-                    count_vectors(
-                        tables, flat, i, start, w, planes, words, BLOCK, tables.shape[0], lineage, 0, alive
-                    )
-            else:
-                for w in range(words):
-                    count_words(
-                        tables, flat, i, start, w, planes, words, BLOCK, tables.shape[0], lineage, 0, alive
-                    )
-            held = added_eight(held, planes, counts)
-        for i in range(whole, m):
-            for w in range(words):
-                note(met(tables, at, i, start, w), w, counts)
-        begin += m
-    put_down(planes, counts)

@@ -153,17 +153,17 @@ add_vectors, carry_vectors = _counting(LANES)
 add_words, carry_words = _counting(1)
 
 
-def _meeting(lanes: int, *, keep: bool) -> Any:
-    """Makes `meet_all` for so many words at once; if nothing is to be kept, bits are counted and no more."""
+def _meeting(lanes: int) -> Any:
+    """Makes `meet_all` for so many words at once."""
 
     def meet_all(
         _: Any, tables: Any, at: Any, row: Any, start: Any, offset: Any, planes: Any, words: Any, block: Any,
-        filters: Any, lineage: Any, own: Any, alive: Any,
+        filters: Any, lineage: Any, own: Any, alive: Any, keep: Any,
     ) -> Any:  # fmt: skip
         """Let eight rows meet what all filters say of them, at a word's offset, and count the bits that are left.
 
         What filter f says of row k begins at[f * block + row + k] words behind the address tables[f]. What is left of `start` is counted
-        in the planes; to keep it, it is written to lineage[own + k * words …], and alive[row + k] tells whether it is anything.
+        in the planes; to `keep` it, it is written to lineage[own + k * words …], and alive[row + k] tells whether it is anything.
         """
 
         def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -184,19 +184,19 @@ def _meeting(lanes: int, *, keep: bool) -> Any:
                     said = builder.load(builder.inttoptr(address, begin.pointer), align=8)
                     builder.store(builder.and_(builder.load(one), said), one)
             x = [builder.load(one) for one in left]
-            for k, one in enumerate(x if keep else ()):
-                made.store(one, builder.add(builder.add(own, builder.mul(_WORD(k), words)), offset))
-                flag = builder.gep(flags, [builder.add(row, _WORD(k))])
-                some = builder.trunc(_any(builder, one), ir.IntType(8))
-                builder.store(builder.or_(builder.load(flag), some), flag)
+            with builder.if_then(builder.icmp_unsigned("!=", values[12], values[12].type(0))):
+                for k, one in enumerate(x):
+                    made.store(one, builder.add(builder.add(own, builder.mul(_WORD(k), words)), offset))
+                    flag = builder.gep(flags, [builder.add(row, _WORD(k))])
+                    some = builder.trunc(_any(builder, one), ir.IntType(8))
+                    builder.store(builder.or_(builder.load(flag), some), flag)
             _count(builder, x, counted, offset, words)
             return context.get_dummy_value()
 
         n = types.intp
-        return types.void(tables, at, n, start, n, planes, n, n, n, lineage, n, alive), emit
+        return types.void(tables, at, n, start, n, planes, n, n, n, lineage, n, alive, types.boolean), emit
 
     return _intrinsic(meet_all)
 
 
-meet_vectors, count_vectors = _meeting(LANES, keep=True), _meeting(LANES, keep=False)
-meet_words, count_words = _meeting(1, keep=True), _meeting(1, keep=False)
+meet_vectors, meet_words = _meeting(LANES), _meeting(1)
