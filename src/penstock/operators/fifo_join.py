@@ -22,6 +22,7 @@ from penstock.kernels import chains
 from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
+from penstock.operators.entering import entered
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
@@ -184,33 +185,10 @@ class FifoJoin:
     # ------------------------------------------------------------------ a step
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
-        batches, keys = [], []
-        for maker, raw in zip(self._keys, inputs, strict=True):
-            batch, key = maker.clean(raw)
-            batches.append(batch)
-            keys.append(key)
-        if any(len(b) for b in batches):
-            out = self._joined(batches, keys)
-        else:
-            out = empty(self._width)
+        events = entered(self._keys, self._stored, inputs, self._stems)
+        out = empty(self._width) if events is None else self._tested(self._walked(*events))
         self._stems.expire(now)
         return out
-
-    def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Array]]) -> Batch:
-        stems = self._stems
-        stems.reserve([len(b) for b in batches])
-        firsts = np.zeros(len(batches), np.int64)
-        bounds = np.cumsum([0, *(len(b) for b in batches)])
-        for i, batch in enumerate(batches):
-            if len(batch):
-                held = self._keys[i].held(batch)
-                payload = (*(batch.columns[k] for k in self._stored[i]), *held)
-                firsts[i] = stems.admit(i, batch, payload, keys[i])
-        n = int(bounds[-1])
-        ts, side, slot = room(n, np.int64), room(n, np.int8), room(n, np.int32)
-        times = joined([b.ts for b in batches])
-        chains.in_turn(times, bounds, bounds[:-1].copy(), firsts, ts, side, slot)
-        return self._tested(self._walked(ts, side, slot))
 
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
         stems = self._stems

@@ -19,11 +19,12 @@ from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import EARLIEST
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
-from penstock.kernels import chains, tree_walk
 from penstock.kernels import tree as kernel
+from penstock.kernels import tree_walk
 from penstock.operators.abilities import Holding
 from penstock.operators.conditions import Equality, KeyMaker, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
+from penstock.operators.entering import entered
 from penstock.operators.tree_layout import Layout, laid_out
 from penstock.plan.expressions import columns
 from penstock.plan.trees import Demand, Tree
@@ -152,33 +153,11 @@ class TreeJoin:
     # ------------------------------------------------------------------ a step
 
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
-        batches, keys = [], []
-        for maker, raw in zip(self._keys, inputs, strict=True):
-            batch, key = maker.clean(raw)
-            batches.append(batch)
-            keys.append(key)
         self._now = now
-        if any(len(b) for b in batches):
-            out = self._joined(batches, keys)
-        else:
-            out = empty(self._width)
+        events = entered(self._keys, self._stored, inputs, self._state)
+        out = empty(self._width) if events is None else self._climbed(*events)
         self._state.expire(now)
         return out
-
-    def _joined(self, batches: Sequence[Batch], keys: Sequence[Sequence[Ints]]) -> Batch:
-        state = self._state
-        state.reserve([len(b) for b in batches])
-        firsts = np.zeros(len(batches), np.int64)
-        bounds = np.cumsum([0, *(len(b) for b in batches)])
-        for i, batch in enumerate(batches):
-            if len(batch):
-                held = self._keys[i].held(batch)
-                payload = (*(batch.columns[k] for k in self._stored[i]), *held)
-                firsts[i] = state.admit(i, batch, payload, keys[i])
-        n = int(bounds[-1])
-        ts, side, seq = room(n, np.int64), room(n, np.int8), room(n, np.int32)
-        chains.in_turn(joined([b.ts for b in batches]), bounds, bounds[:-1].copy(), firsts, ts, side, seq)
-        return self._climbed(ts, side, seq)
 
     def _climbed(self, ts: Array, side: Array, seq: Array) -> Batch:
         state, n = self._state, len(self._keys)
