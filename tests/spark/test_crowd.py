@@ -77,12 +77,11 @@ def draw(seed: int) -> Crowd:
 
 
 def options(seed: int) -> tuple[Policies, Policies]:
-    """Of the session, and of the one that goes on."""
+    """Of the session, and of the one that goes on: only trees go on as trees, for a checkpoint holds what trees keep."""
     rng = random.Random(f"policies on Spark {seed}")
-    first, later = (
-        Policies(seed % 2 == 1, rng.choice(ROUTINGS), rng.choice(JOINS), rng.randrange(99)) for _ in range(2)
-    )
-    return first, later
+    first = Policies(seed % 2 == 1, rng.choice(ROUTINGS), rng.choice(JOINS), rng.randrange(99))
+    joins = [join for join in JOINS if (join == "tree") == (first.join == "tree")]
+    return first, Policies(first.share, rng.choice(ROUTINGS), rng.choice(joins), rng.randrange(99))
 
 
 def update(rng: random.Random, table: Table) -> Update:
