@@ -36,6 +36,19 @@ def test_a_query_says_among_others_what_it_says_alone(first: int) -> None:
     assert outcome.snapshots > outcome.queries / 2
 
 
+@pytest.mark.parametrize("short", [40, 1 << 16])
+def test_so_it_is_where_lineages_are_noted_in_parts(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first row on, in numbers that are soon too long to be short, and let go of whenever there are some."""
+    monkeypatch.setattr("penstock.flow.stem.MANY", -1)
+    monkeypatch.setattr("penstock.flow.stem.RARE", 10**9)
+    monkeypatch.setattr("penstock.flow.confluence.MANY", 3)
+    monkeypatch.setattr("penstock.flow.bed.SHORT", short)
+    outcome = Outcome()
+    for seed in range(900 + short % 7, 905 + short % 7):
+        hold(draw(seed), outcome)
+    assert outcome.telling > outcome.queries / 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "size"), [(200_018, 200), (70_017, 70)])
 def test_more_queries_than_a_word_has_bits(seed: int, size: int) -> None:

@@ -9,7 +9,7 @@ from penstock.data.batch import Batch
 from penstock.kernels import chains
 from penstock.kernels.hashing import spread
 from penstock.state.arena import Arena
-from penstock.state.noted import NotedStems
+from penstock.state.noted import SHORT, NotedStems
 
 
 def found(stems: NotedStems, edge: int, index: int, key: int) -> list[int]:
@@ -25,17 +25,19 @@ def found(stems: NotedStems, edge: int, index: int, key: int) -> list[int]:
     return made
 
 
+@pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize(("keys", "notes"), [(1, 1), (1, 3), (1, 4), (2, 1), (3, 3), (2, 5), (1, 0)])
-def test_rows_keep_their_notes_and_are_found(keys: int, notes: int) -> None:
+def test_rows_keep_their_notes_and_are_found(keys: int, notes: int, short: bool) -> None:
     """Two edges; the second is admitted to, expires, slides and grows, and is compared with plain lists."""
     rng = np.random.default_rng(keys * 10 + notes)
-    stems = NotedStems(Arena(), "stems", [[], []], [1, keys], [1, notes])
-    assert stems.edges[1, chains.WIDTH] == 1 + 2 * keys + max(notes - keys + 1, 0) // 2
+    stems = NotedStems(Arena(), "stems", [[], []], [1, keys], [1, notes], short=short)
+    halves = (notes + 1) // 2 if short else notes
+    assert stems.edges[1, chains.WIDTH] == 1 + 2 * keys + max(halves - keys + 1, 0) // 2
     kept: list[tuple[int, list[int], list[int]]] = []
     for ts in range(40):
         n = int(rng.integers(1, 30))
         own_keys = [rng.integers(0, 7, n) for _ in range(keys)]
-        own_notes = [rng.integers(0, 2**31, n) for _ in range(notes)]
+        own_notes = [rng.integers(0, SHORT if short else 2**31, n) for _ in range(notes)]
         stems.reserve([0, n])
         times = np.full(n, ts)
         first = stems.admit(1, Batch(times, times, ()), [], own_keys)
@@ -52,4 +54,7 @@ def test_rows_keep_their_notes_and_are_found(keys: int, notes: int) -> None:
                 assert found(stems, 1, index, key) == slots[::-1]
         for at in range(notes):
             assert stems.note(1, at)[tail:used].tolist() == [row[2][at] for row in kept]
+            half, shift, mask = stems.place(1, at)
+            read = stems.table(1).view(np.int32)[tail:used, half].astype(np.int64) >> shift & mask
+            assert read.tolist() == [row[2][at] for row in kept], "as walks read it"
         assert stems.table(1)[tail:used, 0].tolist() == [row[0] for row in kept]

@@ -15,12 +15,13 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.data.types import Type
-from penstock.flow.eddy import Sorted
+from penstock.flow.eddy import Said, Sorted
 from penstock.flow.parties import Parties
 from penstock.flow.stem import Stem
 from penstock.kernels import chains
 from penstock.operators.conditions import key_words
 from penstock.state import words
+from penstock.state.lineages import EVERYBODY, NOBODY
 
 
 @dataclass(slots=True)
@@ -35,6 +36,10 @@ class Arriving:
     """Lineage by role."""
     alive: Array
     """By role and row."""
+    said: list[Said]
+    """By filter, if that is noted by itself."""
+    odd: Array
+    """Rows that some query does not want though all filters let them pass: they have a key that is NULL."""
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ def arriving(parties: Parties, stem: Stem, found: Sorted | None) -> Arriving | N
     if len(found.rows) < len(batch):
         lineage, batch = lineage[found.rows], batch.take(found.rows)
     lines = [np.ascontiguousarray(lineage[:, parties.roles[role].words]) for role in stem.roles]
-    keys, texts = _keys(parties, stem, batch, lines)
+    keys, texts, odd = _keys(parties, stem, batch, lines)
     alive = np.array([line.any(axis=1) for line in lines])
     some = alive.any(axis=0)
     if not some.all():
@@ -67,34 +72,59 @@ def arriving(parties: Parties, stem: Stem, found: Sorted | None) -> Arriving | N
             return None
         batch, alive = batch.take(picked), alive[:, picked]
         lines, keys = [line[picked] for line in lines], [key[picked] for key in keys]
-        texts = [text.take(picked) for text in texts]
-    return Arriving(batch, keys, texts, lines, alive)
+        texts, odd = [text.take(picked) for text in texts], odd[picked]
+    return Arriving(batch, keys, texts, lines, alive, parties.said(stem, batch), odd)
 
 
 def _keys(
     parties: Parties, stem: Stem, batch: Batch, lines: Sequence[Array]
-) -> tuple[list[Array], list[Column]]:
-    """Each attribute's keys, and those that are strings; a query that joins by a NULL does not want the row."""
+) -> tuple[list[Array], list[Column], Array]:
+    """Each attribute's keys, and those that are strings; a query that joins by a NULL does not want the row: which have one."""
     n, keys, texts = len(batch), [], []
+    odd = np.zeros(n, np.bool_)
     for attribute in stem.attributes.values():
         columns = [run(batch.columns, n) for run in attribute.run]
         for column, key in zip(columns, attribute.keys, strict=True):
             if key.type is Type.STRING:
                 texts.append(column)
             if column.valid is not None:
+                odd |= ~column.valid
                 null = np.flatnonzero(~column.valid)
                 for role, line in zip(stem.roles, lines, strict=True):
                     line[null] &= ~parties.mask(attribute.uses.get(role, ()))
         parts = [words.plain(c, k.type) for c, k in zip(columns, attribute.keys, strict=True)]
         keys.append(key_words(parts, n))
-    return keys, texts
+    return keys, texts, odd
+
+
+def _numbers(parties: Parties, stem: Stem, at: int, rows: Array, some: Arriving) -> list[Array]:
+    """Which queries want rows in a role, by numbers of lineages: in one part, or in one for each filter."""
+    lineages, line = parties.lineages, some.lines[at]
+    if not some.said:
+        before = len(lineages)
+        whole = lineages.numbers(line if len(rows) == len(line) else line[rows])
+        stem.count(len(rows), len(lineages) - before)
+        return [whole]
+    parts: list[Array] = []
+    for said in some.said:
+        bitmaps, which = said.bitmaps(rows, parties.roles[stem.roles[at]].words)
+        parts.append(lineages.numbers(bitmaps)[which])
+    odd = np.flatnonzero(some.odd[rows])
+    if len(odd):
+        parts[0][odd] = lineages.numbers(line[rows[odd]])
+    return parts
 
 
 def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Events:
     """Write rows into their SteMs, each given by its number; they are not in any index yet."""
     wanted = [0] * len(parties.stems)
-    for edge, _, some in rows:
+    noted: dict[int, tuple[Array, list[Array]]] = {}
+    for edge, stem, some in rows:
         wanted[edge] = len(some.batch)
+        for at, role in enumerate(stem.roles):
+            own = np.flatnonzero(some.alive[at])
+            noted[role] = own, _numbers(parties, stem, at, own, some) if len(own) else []
+    parties.bed.suit(len(parties.lineages))
     parties.bed.rows.reserve(wanted)
     parts: dict[int, tuple[Array, Array, Array, Array]] = {}
     for edge, stem, some in rows:
@@ -103,15 +133,14 @@ def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Ev
         first = parties.bed.rows.admit(edge, Batch(batch.ts, batch.ts, batch.columns), columns, some.keys)
         notes = parties.bed.notes(stem.stream, first, first + len(batch))
         entered = np.zeros(len(batch), np.bool_)
-        for at, (role, line) in enumerate(zip(stem.roles, some.lines, strict=True)):
-            own = np.flatnonzero(some.alive[at])
-            if len(own) == len(line):
-                notes[at][:] = parties.lineages.numbers(line)
-            else:
-                line = line[own]
-                notes[at][:] = 0
-                notes[at][own] = parties.lineages.numbers(line)
-            parts[role] = (batch.ts[own], first + own, line, ~entered[own])
+        for at, role in enumerate(stem.roles):
+            own, numbers = noted[role]
+            for part, note in enumerate(notes[at]):
+                note[:] = EVERYBODY if part else NOBODY
+                if part < len(numbers):
+                    note[own] = numbers[part]
+            line = some.lines[at]
+            parts[role] = (batch.ts[own], first + own, line[own], ~entered[own])
             entered[own] = True
     roles = sorted(parts)
     if len(roles) == 1:

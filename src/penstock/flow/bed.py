@@ -16,10 +16,11 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, concat
 from penstock.data.types import Type
 from penstock.errors import StateError
-from penstock.flow.stem import Key, Stem
+from penstock.flow.stem import MOST, Key, Stem
 from penstock.kernels import chains
 from penstock.state.arena import Arena
-from penstock.state.noted import NotedStems
+from penstock.state.lineages import EVERYBODY
+from penstock.state.noted import SHORT, NotedStems, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Block:
     texts: Mapping[Key, Sequence[Column]]
     """By join attribute: keys that are strings."""
     notes: Mapping[int, Array]
-    """By role: the numbers of lineages."""
+    """By role: the numbers of lineages, as many to a row as it has parts."""
 
 
 class Bed:
@@ -41,6 +42,7 @@ class Bed:
     def __init__(self, stems: Mapping[str, Stem]) -> None:
         self._stems = stems
         self.rows = NotedStems(Arena(), "stems", [], [], [])
+        self._short = False
         self.stale = False
         self._held: dict[str, _Layout] = {}
 
@@ -55,11 +57,16 @@ class Bed:
             "stems",
             [stem.types for stem in stems],
             [len(stem.attributes) for stem in stems],
-            [len(stem.roles) for stem in stems],
+            [stem.parts * len(stem.roles) for stem in stems],
+            short=self._short,
         )
         self._held = {
             stem.stream: _Layout(
-                edge, stem.stored, {k: a.texts for k, a in stem.attributes.items()}, list(stem.roles)
+                edge,
+                stem.stored,
+                {k: a.texts for k, a in stem.attributes.items()},
+                list(stem.roles),
+                stem.parts,
             )
             for edge, stem in enumerate(stems)
         }
@@ -71,10 +78,27 @@ class Bed:
     def edge(self, stream: str) -> int:
         return self._held[stream].edge
 
-    def notes(self, stream: str, first: int, last: int) -> list[Array]:
-        """The numbers of lineages of rows, by role: views."""
-        edge = self.edge(stream)
-        return [self.rows.note(edge, at)[first:last] for at in range(len(self._held[stream].roles))]
+    def notes(self, stream: str, first: int, last: int) -> list[list[Array]]:
+        """The numbers of lineages of rows, by role and part: views."""
+        was = self._held[stream]
+        return [
+            [self.rows.note(was.edge, was.parts * at + part)[first:last] for part in range(was.parts)]
+            for at in range(len(was.roles))
+        ]
+
+    def places(self, stream: str, role: int) -> list[Place]:
+        """Where the numbers of a role stand in a row."""
+        was = self._held[stream]
+        first = was.parts * was.roles.index(role)
+        return [self.rows.place(was.edge, first + part) for part in range(was.parts)]
+
+    def suit(self, lineages: int) -> None:
+        """Have room for numbers of so many lineages, and not for much greater ones where rows have several; what lies, lies so then."""
+        several = any(stem.parts > 1 for stem in self._stems.values())
+        short = several and lineages <= (SHORT if self._short else SHORT // 4)
+        if short != self._short:
+            self._short, self.stale = short, True
+            self.lay_out()
 
     def expire(self, stream: str, until: int) -> None:
         """Rows that came until then are gone."""
@@ -92,7 +116,7 @@ class Bed:
         tail, used = (int(self.rows.edges[was.edge, f]) for f in (chains.TAIL, chains.USED))
         table = self.rows.table(was.edge)[tail:used].copy()
         columns = [Column(c.values, c.valid) for c in self.rows.frames[was.edge].at(np.arange(tail, used))]
-        notes = [note.copy() for note in self.notes(stream, tail, used)]
+        notes = [np.column_stack(parts) for parts in self.notes(stream, tail, used)]
         return was.block(
             table[:, 0], [table[:, 1 + 2 * k] for k in range(len(was.attributes))], notes, columns
         )
@@ -117,8 +141,13 @@ class Bed:
         self.rows.reserve([len(ts) if i == edge else 0 for i in range(len(self._held))])
         first = self.rows.admit(edge, Batch(ts, ts, ()), [c.take(order) for c in columns], keys)
         notes = self.notes(stem.stream, first, first + len(ts))
-        for role, note in zip(stem.roles, notes, strict=True):
-            note[:] = np.concatenate([there.notes[role], block.notes.get(role, blank)])[order]
+        for role, parts in zip(stem.roles, notes, strict=True):
+            both = there.notes[role], block.notes.get(role, blank.reshape(-1, 1))
+            for part, note in enumerate(parts):
+                rest = [
+                    b[:, part] if part < b.shape[1] else np.full(len(b), EVERYBODY, np.int64) for b in both
+                ]
+                note[:] = np.concatenate(rest)[order]
         self.rows.link(edge, first, first + len(ts))
 
     # ------------------------------------------------------------------ leaving and coming back
@@ -142,6 +171,7 @@ class Bed:
                     "columns": was.columns,
                     "attributes": [[list(key), n] for key, n in was.attributes.items()],
                     "roles": kept,
+                    "parts": was.parts,
                 }
             )
         return told
@@ -150,13 +180,19 @@ class Bed:
         self, arena: Arena, told: Sequence[dict[str, Any]], known: Array, roles: Sequence[int]
     ) -> None:
         """Hold what was saved by another; `known`: the number now of every lineage's number then, `roles`: the same."""
+        for was in told:
+            there = self._stems.get(was["stream"])
+            if there is None:
+                raise StateError(f"no join reads {was['stream']}, whose rows were kept")
+            if not 1 <= was["parts"] <= MOST:
+                raise StateError(f"rows of {there.stream} have {was['parts']} parts of a lineage")
+            if was["parts"] > there.parts:
+                there.parts, there.apart, self.stale = was["parts"], True, True
         self.lay_out()
         for at, was in enumerate(told):
-            stem = self._stems.get(was["stream"])
-            if stem is None:
-                raise StateError(f"no join reads {was['stream']}, whose rows were kept")
+            stem = self._stems[was["stream"]]
             keys = {tuple(key): n for key, n in was["attributes"]}
-            width = 1 + len(keys) + len(was["roles"])
+            width = 1 + len(keys) + len(was["roles"]) * was["parts"]
             table = arena.taken(f"{at}.rows", np.int64, (0, width))
             types = [stem.schema[i].type for i in was["columns"]] + [Type.STRING] * sum(keys.values())
             columns = arena.columns(f"{at}.columns", types) if types else ()
@@ -165,11 +201,10 @@ class Bed:
             notes = table[:, 1 + len(keys) :]
             if notes.size and not (int(notes.min()) >= 0 and int(notes.max()) < len(known)):
                 raise StateError(f"rows of {stem.stream} have a lineage that is not there")
-            layout = _Layout(0, was["columns"], keys, [roles[role] for role in was["roles"]])
+            layout = _Layout(0, was["columns"], keys, [roles[role] for role in was["roles"]], was["parts"])
             if len(table):
-                own = layout.block(
-                    table[:, 0], list(table.T[1 : 1 + len(keys)]), list(known[notes].T), columns
-                )
+                each = np.split(known[notes], len(was["roles"]), axis=1)
+                own = layout.block(table[:, 0], list(table.T[1 : 1 + len(keys)]), each, columns)
                 self.put(stem, own)
 
 
@@ -181,6 +216,7 @@ class _Layout:
     columns: list[int]
     attributes: dict[Key, int]
     roles: list[int]
+    parts: int
 
     def block(
         self, ts: Array, keys: Sequence[Array], notes: Sequence[Array], columns: Sequence[Column]

@@ -40,8 +40,11 @@ from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.fingerprint import predicate_text
 from penstock.state.arena import Arena
-from penstock.state.lineages import Lineages
+from penstock.state.lineages import EVERYBODY, Lineages
 from penstock.state.strings import Strings
+
+MANY = 1 << 12
+"""Lineages that may be known though no row has them."""
 
 
 class Confluence:
@@ -61,8 +64,10 @@ class Confluence:
         self._windows: Windows | None = None
         self._where = np.empty((0, 0), np.int32)
         self._room = 1024
-        self._many = 1 << 12
+        self._many = MANY
         """Lineages from which on those that no row has are let go of."""
+        self._entered = 0
+        """Rows since that was done."""
         self.visits = 0
 
     # ------------------------------------------------------------------ who is there
@@ -126,12 +131,13 @@ class Confluence:
             held = {predicate_text(key): column for key, column in rows.texts.items()}
             keys = {tuple(predicate_text(k) for k in key): words_ for key, words_ in rows.keys.items()}
             texts = {key: [held[text] for text in key if text in held] for key in keys}
-            block = Block(ts, keys, rows.columns, texts, {role: np.full(n, number)})
+            block = Block(ts, keys, rows.columns, texts, {role: np.full((n, 1), number)})
             self.who.bed.put(self.stems[one.stream], block)
 
     # ------------------------------------------------------------------ plans
 
     def _ready(self) -> Trees:
+        self.who.fit()
         if self.who.bed.stale:
             self.who.bed.lay_out()
             self._trees = None
@@ -169,6 +175,7 @@ class Confluence:
         made: dict[int, Sorted] = {}
         if rows:
             made = self._tuples(plan, self._walked(plan, admitted(self.who, rows), self._windows))
+            self._entered += sum(len(some.batch) for _, _, some in rows)
         self._expire(now, self._windows.sight)
         return made
 
@@ -176,13 +183,9 @@ class Confluence:
         rows = self.who.bed.rows
         roles = len(self.roles)
         home = np.array([self.who.bed.edge(role.stream) for role in self.roles], np.int64)
-        fields = np.array(
-            [
-                rows.note_field(edge, self.stems[role.stream].roles.index(role.number))
-                for edge, role in zip(home.tolist(), self.roles, strict=True)
-            ],
-            np.int64,
-        )
+        each = [self.who.bed.places(role.stream, role.number) for role in self.roles]
+        parts_of = np.cumsum([0, *map(len, each)])
+        places = np.array([place for some in each for place in some], np.int64)
         work = np.empty((4, max(roles, plan.depth + 1)), np.int64)
         kept = np.empty((plan.depth + 1, self.words), np.uint64)
         stats = np.zeros((len(plan.nodes), 2), np.int64)
@@ -197,7 +200,7 @@ class Confluence:
             out = Met(room(size, np.int64), where[0], where[1:], room((size, self.words), np.uint64))
             given = (
                 done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
-                rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, fields, held.sight,
+                rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, parts_of, places, held.sight,
             )  # fmt: skip
             spans = held.firsts, held.lengths, held.masks, self.lineages.known
             made_of = out.ts, out.node, out.slots, out.lineage
@@ -253,14 +256,26 @@ class Confluence:
         """Rows that no window reaches are gone; numbers of lineages that no row has, too."""
         for stream, far in zip(self.stems, sight.tolist(), strict=True):
             self.who.bed.expire(stream, now - far)
-        if len(self.lineages) > self._many:
-            used = self.who.bed.rows.edges[:, chains.USED].tolist()
-            both = zip(self.stems, used, strict=True)
-            notes = [note for stream, n in both for note in self.who.bed.notes(stream, 0, n)]
-            new = self.lineages.compact(np.unique(np.concatenate(notes)))
-            for note in notes:
-                note[:] = new[note]
-            self._many = max(1 << 12, 2 * len(self.lineages))
+        is_other = self._entered > len(self.who.bed.rows)  # next to no row is left of those that were there
+        if len(self.lineages) > (min(MANY, self._many) if is_other else self._many):
+            self._forget_lineages()
+
+    def _forget_lineages(self) -> None:
+        edges = self.who.bed.rows.edges[:, [chains.TAIL, chains.USED]].tolist()
+        notes = [
+            note
+            for stream, (tail, used) in zip(self.stems, edges, strict=True)
+            for parts in self.who.bed.notes(stream, tail, used)
+            for note in parts
+        ]
+        has = np.zeros(len(self.lineages), np.bool_)
+        for note in notes:
+            has[note] = True
+        new = self.lineages.compact(np.flatnonzero(has))
+        for note in notes:
+            note[:] = new[note]
+        self._many = max(MANY, 2 * len(self.lineages))
+        self._entered = 0
 
     # ------------------------------------------------------------------ leaving and coming back
 
@@ -290,6 +305,8 @@ class Confluence:
             new[:, now] = old[:, was]
         bitmaps = np.packbits(new, axis=1, bitorder="little").view(np.uint64)
         numbers = np.zeros(len(known), np.int64)
+        numbers[EVERYBODY : EVERYBODY + 1] = EVERYBODY
+        bitmaps[EVERYBODY : EVERYBODY + 1] = 0
         some = np.flatnonzero(bitmaps.any(axis=1))
         if len(some):
             numbers[some] = self.lineages.numbers(np.ascontiguousarray(bitmaps[some]))

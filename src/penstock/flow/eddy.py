@@ -114,6 +114,23 @@ class Split:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a filter says of rows: a row wants `table[id]`, of the queries there are."""
+
+    ids: Array
+    table: Array
+    start: Array
+
+    def bitmaps(self, rows: Array, words: Sequence[int]) -> tuple[Array, Array]:
+        """Different bitmaps of so many words, and which of them is each row's."""
+        ids = self.ids[rows]
+        used = np.flatnonzero(np.bincount(ids))
+        which = np.empty(int(used[-1]) + 1, np.int64)
+        which[used] = np.arange(len(used))
+        return self.table[used][:, words] & self.start[words], which[ids]
+
+
 @dataclass(slots=True)
 class Operator:
     """A grouped filter on its way through the eddy."""
@@ -273,6 +290,13 @@ class Eddy:
             return self._sorted(batch, self.start, keep), []
         except RowError:
             return self._apart(batch)
+
+    def said(self, batch: Batch) -> list[Said]:
+        """By filter: what it says of rows; nothing if filters do not say it all."""
+        filters = [o.filter for o in self.operators.values()]
+        if self._open or not all(f.plain for f in filters):
+            return []
+        return [Said(f.ids(batch.columns, len(batch)), f.table, self.start) for f in filters]
 
     def again(self, batch: Batch) -> Sorted:
         """The same for rows that were sorted (and counted) before, for the queries there are now."""

@@ -1,6 +1,6 @@
 """Who joins what: a bit for every query, the roles in which it reads streams, and what SteMs are to hold for it.
 
-Invariant  a bit is given out again only once no row remembers the query that had it.
+Invariant  a bit is given out again only when no row remembers the query that had it.
 Cost       a query that comes or goes: its bit, and its predicates in the eddies of its streams; now and then twice the words.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array
+from penstock.data.batch import Array, Batch
 from penstock.flow.bed import Bed
-from penstock.flow.eddy import Eddy, Member
-from penstock.flow.stem import Attribute, Equality, Input, Key, Party, Role, Stem
+from penstock.flow.eddy import Eddy, Member, Said
+from penstock.flow.stem import MOST, Attribute, Equality, Input, Key, Party, Role, Stem
 from penstock.flow.walks import Hop, Shape, Side
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.grouped import bit_of
@@ -34,9 +34,8 @@ class Parties:
         self._functions = functions
         self._eddy = eddy
         self.words = 1
-        self._free = list(range(63, -1, -1))
-        self._left: list[int] = []
-        """Bits of queries that are gone: given out again once no row remembers them."""
+        self._free = list(range(63, 0, -1))
+        """Bits that no query has and no row remembers; bit 0 is never given out (`state.lineages`)."""
         self.by_bit: dict[int, Party] = {}
         self.roles: list[Role] = []
         self.role_of: dict[tuple[str, int], int] = {}
@@ -99,7 +98,7 @@ class Parties:
         for stream, key, role in party.attributes:
             self.stems[stream].attributes[key].uses[role].discard(party.bit)
         del self.by_bit[party.bit]
-        self._left.append(party.bit)
+        self._free.append(party.bit)
 
     def release(self) -> None:
         """Nobody is there, and nobody will come: give back what eddies and strings hold for joins."""
@@ -109,6 +108,19 @@ class Parties:
         for role in self.roles:
             for word in role.words:
                 self._eddy(role.stream).give_word(word)
+
+    def fit(self) -> None:
+        """Have room for what filters say of rows, where that is noted by itself."""
+        for stem in self.stems.values():
+            filters = len(self._eddy(stem.stream).operators)
+            if stem.apart and stem.parts < filters <= MOST:
+                stem.parts = filters
+                self.bed.stale = True
+
+    def said(self, stem: Stem, batch: Batch) -> list[Said]:
+        """What filters say of rows that somebody wants, if it is to be noted by itself and there is room."""
+        told = self._eddy(stem.stream).said(batch) if stem.apart else []
+        return told if len(told) <= stem.parts else []
 
     def mask(self, bits: Iterable[int]) -> Array:
         """A bitmap with these bits."""
@@ -130,11 +142,7 @@ class Parties:
 
     def _bit(self) -> int:
         if not self._free:
-            if len(self._left) >= 32 * self.words:
-                self._free, self._left = self._left, []
-                self.lineages.forget()
-            else:
-                self._widen()
+            self._widen()
         return self._free.pop()
 
     def _widen(self) -> None:

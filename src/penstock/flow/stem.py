@@ -13,6 +13,8 @@ from penstock.plan.expressions import Expression
 
 FAR = 1 << 61
 """Longer than every window: UNBOUNDED."""
+MANY, RARE, MOST = 1 << 11, 4, 8
+"""Lineages from which on, if one row in so many has one of its own, they are noted in parts; and how many parts, at most."""
 Key = tuple[str, ...]
 """A join attribute: key expressions as text."""
 
@@ -76,6 +78,19 @@ class Stem:
     attributes: dict[Key, Attribute] = field(default_factory=dict)
     columns: dict[int, int] = field(default_factory=dict)
     """Stored columns, and how many queries read them."""
+    apart: bool = False
+    """Hardly two rows are wanted by the same queries, so that what each filter says of a row is noted by itself."""
+    parts: int = 1
+    """Numbers that say together which queries want a row in a role: one, or as many as the stream had filters."""
+    rows: int = 0
+    different: int = 0
+    """Of so many rows: lineages that no row had before."""
+
+    def count(self, rows: int, different: int) -> None:
+        """So many more, noted whole."""
+        self.rows += rows
+        self.different += different
+        self.apart = self.different > MANY and RARE * self.different > self.rows
 
     @property
     def stored(self) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import bools_at, inline, int32s_at, int64s_at, ix
+from penstock.kernels.jit import bools_at, inline, int32s_at, int64s_at, ix, kernel
 
 NONE = np.uint64(0)
 
@@ -51,6 +51,17 @@ def look_up(key, low, shift, directory, bounds, ids, direct):
         at = NONE if key < low else np.uint64(key) - np.uint64(low)
         return direct[min(at, np.uint64(direct.shape[0] - 1))]
     return ids[ix(cell_of(key, low, shift, directory, bounds))]
+
+
+@kernel
+def look_up_all(keys, valid, low, shift, directory, bounds, ids, direct, out):
+    """The ids of values; that of NULL is 0."""
+    some_null = valid.shape[0] > 0
+    for i in range(keys.shape[0]):
+        if some_null and not valid[i]:
+            out[i] = 0
+        else:
+            out[i] = look_up(keys[i], low, shift, directory, bounds, ids, direct)
 
 
 @inline

@@ -35,6 +35,29 @@ def agreed(out, lineage, need, known, masks):
 
 
 @inline
+def noted(halves, row, place):
+    """What stands at a place of a row (`state.noted`)."""
+    return (np.int64(halves[ix(2 * row + place[0])]) >> place[1]) & place[2]
+
+
+@inline
+def wanted_by(out, lineage, need, masks, known, halves, row, places, first, last):
+    """`agreed` with all parts of a row's lineage."""
+    some = agreed(out, lineage, need, known[ix(noted(halves, row, places[ix(first)]))], masks)
+    for part in range(first + 1, last):
+        if not some:
+            break
+        rest = known[ix(noted(halves, row, places[ix(part)]))]
+        left = NONE
+        for w in range(out.shape[0]):
+            x = out[w] & rest[w]
+            out[w] = x
+            left |= x
+        some = left != NONE
+    return some
+
+
+@inline
 def still(age, first, last, lengths):
     """The first window longer than the age, or `last`: windows are in order of their length."""
     while first < last:
@@ -86,7 +109,7 @@ def enter(slot, edge, edges, indexes, first_index, rows, halves, head):
 
 @kernel
 def meet_pairs(
-    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
+    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, parts_of, places, sight,
     nodes, roots, need, window_first, lengths, masks, known, stats, out_ts, out_node, out_slot, out_line,
 ):  # fmt: skip
     """`meet` where every walk is one hop."""
@@ -103,7 +126,8 @@ def meet_pairs(
             of, own_lineage = nodes[ix(v)], lineage[ix(lines[ix(e)])]
             target, edge, index = of[ROLE], of[EDGE], of[INDEX]
             base, width, tail = edges[ix(edge), BASE], edges[ix(edge), WIDTH], edges[ix(edge), TAIL]
-            field, line_at, oldest = indexes[ix(index), FIELD], fields[ix(target)], t - sight[ix(edge)]
+            field, oldest = indexes[ix(index), FIELD], t - sight[ix(edge)]
+            part, parts = parts_of[ix(target)], parts_of[ix(target + 1)]
             first, last = window_first[ix(target)], window_first[ix(target + 1)]
             giver = of[GIVER_EDGE]
             own = edges[ix(giver), BASE] + slot * edges[ix(giver), WIDTH]
@@ -120,8 +144,8 @@ def meet_pairs(
                     if w < last:
                         if n == room:
                             return e, mark
-                        line = np.int64(halves[ix(2 * p + line_at)])
-                        if agreed(out_line[ix(n)], own_lineage, need[ix(v)], known[ix(line)], masks[ix(w)]):
+                        out, needed, mask = out_line[ix(n)], need[ix(v)], masks[ix(w)]
+                        if wanted_by(out, own_lineage, needed, mask, known, halves, p, places, part, parts):
                             out_ts[ix(n)] = t
                             out_node[ix(n)] = v
                             out_slot[ix(role), ix(n)] = slot
@@ -136,14 +160,14 @@ def meet_pairs(
 
 @kernel
 def meet(
-    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, fields, sight,
+    begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, parts_of, places, sight,
     nodes, roots, need, done, window_first, lengths, masks, known, work, kept, stats,
     out_ts, out_node, out_slot, out_line,
 ):  # fmt: skip
     """Walk for rows in (time, role) order; `entering` rows are put into their SteM's indexes behind their walk.
 
-    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; fields[role]: among which halves rows of its SteM have the number of their
-    lineage in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
+    lines[e]: the row of `lineage` that is the event's; home[role]: its SteM; places[parts_of[role] : parts_of[role + 1]]: where
+    rows of its SteM have the numbers of their lineage in this role (`known`); sight[edge]: the longest window. Windows of a role are lengths[window_first[role] :
     window_first[role + 1]], each with the mask of queries whose window is no shorter. `work` and `kept` are scratch.
     stats[node] counts (probes, partners). Stops before an event whose results do not fit; returns (events done, results).
     """
@@ -192,7 +216,8 @@ def meet(
                 stats[ix(v), 0] += 1
             k = wanted[ix(d)]
             oldest = t - sight[ix(edge)]
-            first, last, line_at = window_first[ix(target)], window_first[ix(target + 1)], fields[ix(target)]
+            first, last = window_first[ix(target)], window_first[ix(target + 1)]
+            part, parts = parts_of[ix(target)], parts_of[ix(target + 1)]
             found = False
             while s >= tail:
                 p = base + s * width
@@ -203,8 +228,13 @@ def meet(
                 if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
                     w = still(t - x, first, last, lengths)
                     if w < last:
-                        line = np.int64(halves[ix(2 * p + line_at)])
-                        if agreed(kept[ix(d + 1)], kept[ix(d)], need[ix(v)], known[ix(line)], masks[ix(w)]):
+                        out, own_lineage, needed, mask = (
+                            kept[ix(d + 1)],
+                            kept[ix(d)],
+                            need[ix(v)],
+                            masks[ix(w)],
+                        )
+                        if wanted_by(out, own_lineage, needed, mask, known, halves, p, places, part, parts):
                             found = True
                             break
                 s = np.int64(halves[ix(2 * (p + field + 1))])

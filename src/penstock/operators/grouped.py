@@ -19,9 +19,10 @@ from functools import reduce
 import numpy as np
 
 from penstock.data.batch import Array, Column, Mask
-from penstock.data.memory import aligned
+from penstock.data.memory import aligned, room
 from penstock.data.types import Type
 from penstock.kernels import lineage as kernels
+from penstock.kernels.filters import look_up_all
 from penstock.operators.domains import Mark, covered, holds_for, real_marks
 from penstock.operators.evaluate import Computed, Evaluator
 from penstock.operators.expressions.parts import RowError, raises
@@ -232,6 +233,16 @@ class GroupedFilter:
             self.table, self.mask, rows, fresh, start, lineage, codes,
         )  # fmt: skip
         return told
+
+    def ids(self, columns: Sequence[Column], n: int) -> Array:
+        """Of every row's value."""
+        keys, valid = self._keys(columns, n)
+        index = self._found()
+        out = room(n, np.int32)
+        look_up_all(
+            keys, valid, index.low, index.shift, index.directory, index.bounds, index.ids, index.direct, out
+        )
+        return out
 
     def _keys(self, columns: Sequence[Column], n: int, *, narrow: bool = False) -> tuple[Array, Mask]:
         """What is looked up, for every row; `narrow`: may be of 32 bits, and where the column is."""

@@ -1,74 +1,68 @@
-"""Bitmaps by number: stored rows say by one number which queries want them, since many are wanted by the same.
+"""Bitmaps by number: stored rows say by numbers which queries want them, since many are wanted by the same.
 
-Invariant  number 0 is nobody; a bitmap never gains a bit: a row is wanted by no query that came after it.
+A row is wanted by the queries that are in all bitmaps whose numbers it has: one, or one for each filter that it passed.
+
+Invariant  number 0 is nobody, 1 is everybody who has come and will; all others never gain a bit: a row, which has one of them, is
+           wanted by no query that came after it. No query has bit 0, so that none of the others is everybody.
 State      per different bitmap its words. Cost: a look-up a row; a query that leaves clears its bit in every bitmap.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.batch import Array
 from penstock.state.arena import Arena
-from penstock.state.registry import Registry
+from penstock.state.registry import Ids, Registry
+
+NOBODY, EVERYBODY = range(2)
+_ALL = np.uint64(2**64 - 1)
 
 
 class Lineages:
     """Bitmaps of `words` each."""
 
     def __init__(self, words: int) -> None:
-        self.known = np.zeros((64, words), np.uint64)
-        """By number."""
-        self._used = 1
-        self.forget()
+        self._begin(words)
+
+    def _begin(self, words: int) -> None:
+        self._arena = Arena()
+        self._registry = Registry(self._arena, "lineage", words)
+        first = np.zeros((2, words), np.uint64)
+        first[EVERYBODY] = _ALL
+        self.numbers(first)
 
     def __len__(self) -> int:
-        return self._used
+        return len(self._registry)
+
+    @property
+    def known(self) -> NDArray[np.uint64]:
+        """By number: a view."""
+        return self._registry.values.view(np.uint64)
 
     @property
     def size_bytes(self) -> int:
-        return int(self.known.nbytes + self._numbers.nbytes) + self._index.size_bytes
-
-    def forget(self) -> None:
-        """Bitmaps to come get new numbers: bits are about to mean other queries."""
-        self._index = Arena()
-        self._registry = Registry(self._index, "lineage", self.known.shape[1])
-        self._numbers = np.zeros(0, np.int64)
+        return self._arena.size_bytes
 
     def widen(self, words: int) -> None:
-        known = np.zeros((len(self.known), words), np.uint64)
-        known[:, : self.known.shape[1]] = self.known
-        self.known = known
-        self.forget()
+        self._registry.widen(words)
+        self.known[EVERYBODY] = _ALL
 
     def clear(self, word: int, bit: np.uint64) -> None:
-        """A query is gone."""
-        self.known[: self._used, word] &= ~bit
+        """A query is gone. Bitmaps may be the same from now on: who looks one up finds any of them, or gets another."""
+        self.known[EVERYBODY + 1 : len(self), word] &= ~bit
 
-    def numbers(self, bitmaps: Array) -> Array:
-        """Of bitmaps, none of them empty."""
-        ids, new = self._registry.ids_and_new(bitmaps.view(np.int64))
-        if len(new):
-            if self._registry.capacity > len(self._numbers):
-                more = np.zeros(self._registry.capacity - len(self._numbers), np.int64)
-                self._numbers = np.concatenate([self._numbers, more])
-            end = self._used + len(new)
-            if end > len(self.known):
-                known = np.zeros((max(2 * len(self.known), end), self.known.shape[1]), np.uint64)
-                known[: self._used] = self.known[: self._used]
-                self.known = known
-            self.known[self._used : end] = bitmaps[new]
-            self._numbers[ids[new]] = np.arange(self._used, end)
-            self._used = end
-        return self._numbers[ids]
+    def numbers(self, bitmaps: Array) -> Ids:
+        """Of bitmaps."""
+        return self._registry.ids(bitmaps.view(np.int64))
 
     def compact(self, used: Array) -> Array:
-        """Keep the numbers in use (sorted, each once); returns the new number of every old one."""
-        new = np.zeros(self._used, np.int64)
-        used = used[used > 0]
-        new[used] = np.arange(1, len(used) + 1)
-        known = np.zeros((max(64, 2 * len(used)), self.known.shape[1]), np.uint64)
-        known[1 : len(used) + 1] = self.known[used]
-        self.known, self._used = known, len(used) + 1
-        self.forget()
+        """Keep the numbers in use; returns the new number of every old one."""
+        new = np.zeros(len(self), np.int64)
+        used = used[used > EVERYBODY]
+        kept = self.known[used]
+        self._begin(kept.shape[1])
+        new[EVERYBODY] = EVERYBODY
+        new[used] = self.numbers(kept)
         return new

@@ -2,7 +2,7 @@
 
 State      the links of a row are half as long as its keys, so that each leaves half a word: notes lie there, and behind the
            last key only if there are more of them than keys. A row with one key and one note is no longer than one
-           without a note, and what a walk reads of it still lies together.
+           without a note, and what a walk reads of it still lies together. Short notes lie there by twos.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from penstock.data.batch import Array
 from penstock.data.types import Type
 from penstock.kernels import meeting
 from penstock.state.arena import Arena
-from penstock.state.stems import BASE, ROOM, WIDTH, Stems
+from penstock.state.stems import Stems
+
+SHORT = 1 << 16
+"""Notes below this are short."""
+Place = tuple[int, int, int]
+"""Of a note: among which halves of a row; how far to shift what stands there, and what to keep of it."""
 
 
 class NotedStems(Stems):
-    """`notes[i]` are the notes that a row of edge i has; all else as in `Stems`."""
+    """`notes[i]` are the notes that a row of edge i has, all of them short or not; all else as in `Stems`."""
 
     def __init__(
         self,
@@ -29,8 +34,12 @@ class NotedStems(Stems):
         types: Sequence[Sequence[Type]],
         keys: Sequence[int],
         notes: Sequence[int],
+        *,
+        short: bool = False,
     ) -> None:
-        more = [-(-max(n - k, 0) // 2) for n, k in zip(notes, keys, strict=True)]
+        self.short = short
+        halves = [-(-n // 2) if short else n for n in notes]
+        more = [-(-max(n - k, 0) // 2) for n, k in zip(halves, keys, strict=True)]
         super().__init__(arena, name, types, keys, more)
 
     @property
@@ -38,22 +47,27 @@ class NotedStems(Stems):
         """All words of all rows as two halves each: a view."""
         return self.rows.view(np.int32)
 
-    def note_field(self, edge: int, note: int) -> int:
-        """Where a note stands among the halves of a row."""
+    def place(self, edge: int, note: int) -> Place:
+        """Where a note stands."""
+        at, second = divmod(note, 2) if self.short else (note, 0)
         keys = self._keys[edge]
-        return 4 * note + 5 if note < keys else 4 * keys + 2 + note - keys
+        half = 4 * at + 5 if at < keys else 4 * keys + 2 + at - keys
+        return half, 16 * second, SHORT - 1 if self.short else 2**31 - 1
 
-    def note(self, edge: int, note: int) -> NDArray[np.int32]:
+    def note(self, edge: int, note: int) -> Array:
         """A note of all rows of an edge: a view."""
-        return self._halves(edge)[:, self.note_field(edge, note)]
+        half, shift, _ = self.place(edge, note)
+        if self.short:
+            return self._parts(edge, np.uint16)[:, 2 * half + (shift > 0)]
+        return self._parts(edge, np.int32)[:, half]
 
     def link(self, edge: int, first: int, last: int) -> None:
         for k in self._of(edge):
             meeting.link(self.rows, self.halves, self.head, self.edges[edge], self.indexes[k], first, last)
 
     def _links(self, edge: int) -> Array:
-        return self._halves(edge)[:, 4 : 4 + 4 * self._keys[edge] : 4]
+        return self._parts(edge, np.int32)[:, 4 : 4 + 4 * self._keys[edge] : 4]
 
-    def _halves(self, edge: int) -> NDArray[np.int32]:
-        base, room, width = (int(self.edges[edge, f]) for f in (BASE, ROOM, WIDTH))
-        return self.halves[2 * base : 2 * (base + room * width)].reshape(room, 2 * width)
+    def _parts(self, edge: int, kind: type[np.generic]) -> Array:
+        """An edge's rows, words by words of another kind: a view."""
+        return self.table(edge).view(kind)

@@ -62,6 +62,19 @@ class Registry:
                 return out, fresh[: int(self._registers[kernels.NEW])]
             self._grow()
 
+    @property
+    def values(self) -> Ints:
+        """By id: a view."""
+        return self._keys
+
+    def widen(self, width: int) -> None:
+        """Values have so many words, those there are zeros in the new ones."""
+        keys = np.zeros((self.capacity, width), np.int64)
+        keys[:, : self._keys.shape[1]] = self._keys
+        self._keys = self._arena.array(f"{self._name}.keys", np.int64, keys.shape, keys)
+        self._head[:] = -1
+        kernels.rehash(self._head, self._chain, self._keys, self._registers, self.capacity)
+
     def release(self, ids: Ids) -> None:
         """Forget these values (each once)."""
         if len(ids):
