@@ -227,6 +227,9 @@ def _together() -> None:
         for stream in ("a", "b"):
             session.push(stream, {"ts": [at] * 3, "x": [1, 2, 3]})
         session.advance(at)
+        assert session.engine.sharing is not None
+        for stem in session.engine.sharing.confluence.stems.values():
+            stem.apart = True  # as if each row were wanted by others
 
 
 _TREES = [
