@@ -123,7 +123,7 @@ def test_the_engine_agrees_and_the_verdict_is_whole() -> None:
     assert result["holds"] is (not result["why_not"])
     kept = result["measured"]["remembering, 20 joins over 5 streams"]
     assert kept["rows_in_stems"] == 5 * 500 and kept["bytes"] > kept["bytes_of_stems"] > 0
-    assert len(kept["points"]) == 2
+    assert len(kept["points"]) == 4
 
 
 def test_bars_are_asked_of_the_sizes_that_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:

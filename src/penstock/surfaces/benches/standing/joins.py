@@ -5,7 +5,7 @@ query to compare with has the longest window over all streams and reads the same
 by itself in one that does not. Bytes are what the sessions say of themselves: SteMs, lineages and grouped filters.
 
 How many lineages there are hangs on the predicates: over one attribute of a stream they cut its rows into as many parts as there are
-constants, over two into the product of both, so that hardly two rows are wanted by the same queries.
+constants, over two into the product of both, so that hardly two rows are wanted by the same queries: both are measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEYS = 5
 """For every row of a window: a row has a partner in a fifth of the other streams."""
 ATTRIBUTES, VALUES = ("v", "w"), 1000
 """What predicates compare, and how many values it has."""
-AHEAD = 2
+AHEAD = 3
 """Windows of rows that are pushed."""
 _SCHEMA = pa.schema([("ts", pa.int64()), *((name, pa.int32()) for name in ("k", *ATTRIBUTES))])
 
@@ -89,12 +89,12 @@ def held(asked: list[Join], window: int, **options: Any) -> Held:
         session.execute(f"CREATE STREAM {stream} (ts BIGINT, k INT, v INT, w INT) WATERMARK ts DELAY OF 0")
     standing = [session.query(q.sql(), name=f"q{i}") for i, q in enumerate(asked)]
     coin = np.random.default_rng([7, window])
-    step = window // 2
+    step = window // 8
     for start in range(0, AHEAD * window, step):
-        ts = np.arange(start, start + step, dtype=np.int64)
+        ts = np.arange(start, min(start + step, AHEAD * window), dtype=np.int64)
         for stream in STREAMS:
-            k = coin.integers(0, KEYS * window, step, dtype=np.int32)
-            values = [coin.integers(0, VALUES, step, dtype=np.int32) for _ in ATTRIBUTES]
+            k = coin.integers(0, KEYS * window, len(ts), dtype=np.int32)
+            values = [coin.integers(0, VALUES, len(ts), dtype=np.int32) for _ in ATTRIBUTES]
             session.push(stream, pa.record_batch([pa.array(c) for c in (ts, k, *values)], schema=_SCHEMA))
     session.advance(AHEAD * window - 1)
     matched = [q.matched for q in standing]

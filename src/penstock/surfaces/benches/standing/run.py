@@ -292,13 +292,8 @@ def remembering(queries: int, window: int) -> Part:
     shared = joins.held(alone, window, share=True, join="eddy")
     apart = joins.held(alone, window, share=False)
     points = [
-        Point(
-            f"memory against the largest {how}",
-            every.bytes / one.bytes,
-            ROOM,
-            "×",
-            more={"predicates_over_two_attributes": varied.bytes / one.bytes},
-        )
+        Point(f"memory, predicates over {over}, against the largest {how}", many.bytes / one.bytes, ROOM, "×")
+        for over, many in (("one attribute", every), ("two", varied))
         for how, one in (("alone, which shares", shared), ("by itself (share=False)", apart))
     ]
     ours = {
