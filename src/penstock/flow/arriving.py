@@ -122,7 +122,7 @@ def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Ev
     for edge, stem, some in rows:
         wanted[edge] = len(some.batch)
         for at, role in enumerate(stem.roles):
-            own = np.flatnonzero(some.alive[at])
+            own = np.flatnonzero(some.alive[at]).astype(np.int32)
             noted[role] = own, _numbers(parties, stem, at, own, some) if len(own) else []
     parties.bed.suit(len(parties.lineages))
     parties.bed.rows.reserve(wanted)
@@ -136,21 +136,25 @@ def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Ev
         for at, role in enumerate(stem.roles):
             own, numbers = noted[role]
             for part, note in enumerate(notes[at]):
+                if part < len(numbers) and len(own) == len(note):
+                    note[:] = numbers[part]
+                    continue
                 note[:] = EVERYBODY if part else NOBODY
                 if part < len(numbers):
                     note[own] = numbers[part]
-            line = some.lines[at]
-            parts[role] = (batch.ts[own], first + own, line[own], ~entered[own])
+            ts, line, entering = batch.ts, some.lines[at], ~entered
+            if len(own) < len(batch):
+                ts, line, entering = ts[own], line[own], entering[own]
+            parts[role] = (ts, own + np.int32(first), line, entering)
             entered[own] = True
     roles = sorted(parts)
     if len(roles) == 1:
         ((ts, slots, lines, entering),) = parts.values()
-        return Events(
-            ts, np.full(len(ts), roles[0]), slots, np.arange(len(ts), dtype=np.int32), entering, lines
-        )
+        same = np.full(len(ts), roles[0], np.int32)
+        return Events(ts, same, slots, np.arange(len(ts), dtype=np.int32), entering, lines)
     ts, slots, lines, entering = (np.concatenate([parts[role][i] for role in roles]) for i in range(4))
     bounds = np.cumsum([0, *(len(parts[role][0]) for role in roles)])
     n = len(ts)
     times, side, order = room(n, np.int64), room(n, np.int8), room(n, np.int32)
     chains.in_turn(ts, bounds, bounds[:-1].copy(), bounds[:-1], times, side, order)
-    return Events(times, np.array(roles)[side], slots[order], order, entering[order], lines)
+    return Events(times, np.array(roles, np.int32)[side], slots[order], order, entering[order], lines)
