@@ -37,6 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")
+    made.catalog.databaseExists("default")  # Spark looks for its warehouse once: not while a test has another file system
     yield made
     made.stop()
 
