@@ -37,7 +37,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     made.sparkContext.setLogLevel("OFF")
-    made.catalog.databaseExists("default")  # Spark looks for its warehouse once: not while a test has another file system
+    # Spark looks for its warehouse once: not while a test has another file system.
+    made.catalog.databaseExists("default")
     yield made
     made.stop()
 
