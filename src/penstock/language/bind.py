@@ -10,7 +10,7 @@ from penstock.data.types import Type
 from penstock.errors import BindError, ParseError, PlanError
 from penstock.language.amounts import duration, positive, time_units, type_named
 from penstock.language.dialect import parse
-from penstock.language.inputs import Binding, Known
+from penstock.language.inputs import Binding, From, Known
 from penstock.language.place import Source, Span
 from penstock.language.scope import Scope, near
 from penstock.language.select import SelectBinder, bind_query, visible
@@ -46,6 +46,7 @@ from penstock.language.syntax import (
     WithSyntax,
 )
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.levels import with_rank
 from penstock.plan.nodes import Query, Rank
 
 
@@ -68,14 +69,14 @@ def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
     assert isinstance(target.syntax, SelectStatementSyntax | CreateQuerySyntax | ExplainSyntax)
     try:
         standing = target.syntax.query
-        scope = _rank_scope(standing, Binding(target.source, catalog, standing.tail.window))
-        if scope is None:
+        found = _ranked_from(standing, Binding(target.source, catalog, standing.tail.window))
+        if found is None:
             span = syntax.ranks[0].span
             raise parsed.source.error(PlanError, "RANK needs a query that is one SELECT", span)
-        ranks = _ranks(syntax.ranks, scope, Binding(parsed.source, catalog))
+        ranks = _ranks(syntax.ranks, found.scope, Binding(parsed.source, catalog))
     except RecursionError:
         raise _too_deep(parsed) from None
-    return AlterQuery(syntax.name.text, None, ranks)
+    return AlterQuery(syntax.name.text, None, ranks, found.node().schema)
 
 
 def _too_deep(parsed: Parsed) -> ParseError:
@@ -101,13 +102,14 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
         positive(tail.window, binding.time, "the length of a window", source)
     lifespan = None if tail.lifespan is None else _lifespan(tail.lifespan, binding.time, source)
     ranks: tuple[Rank, ...] = ()
+    over: Schema = ()
     if tail.ranks:
-        scope = _rank_scope(standing, Binding(source, catalog, tail.window))
-        if scope is None:
+        found = _ranked_from(standing, Binding(source, catalog, tail.window))
+        if found is None:
             hint = "criteria are read over one FROM; rank the parts, or wrap them in SELECT * FROM (...)"
             raise source.error(PlanError, "RANK needs a query that is one SELECT", tail.ranks[0].span, hint)
-        ranks = _ranks(tail.ranks, scope, binding)
-    return Query(root, standing.text, lifespan, ranks)
+        ranks, over = _ranks(tail.ranks, found.scope, binding), found.node().schema
+    return Query(with_rank(root, ranks), standing.text, lifespan, ranks, over)
 
 
 def _lifespan(amount: Amount, time: Type | None, source: Source) -> int:
@@ -120,8 +122,8 @@ def _lifespan(amount: Amount, time: Type | None, source: Source) -> int:
     return value
 
 
-def _rank_scope(standing: Standing, binding: Binding) -> Scope | None:
-    """What the criteria of a query can name; None if it is not one SELECT."""
+def _ranked_from(standing: Standing, binding: Binding) -> From | None:
+    """The FROM whose columns the criteria of a query can name; None if it is not one SELECT."""
     body: QuerySyntax = standing.body
     commons: dict[str, Known] = {}
     while not isinstance(body, SelectSyntax):
@@ -130,7 +132,7 @@ def _rank_scope(standing: Standing, binding: Binding) -> Scope | None:
         elif not isinstance(body, ToStreamSyntax):
             return None
         body = body.query
-    return SelectBinder(body, binding, commons).inputs().scope
+    return SelectBinder(body, binding, commons).inputs()
 
 
 def _ranks(syntaxes: tuple[RankSyntax, ...], scope: Scope, binding: Binding) -> tuple[Rank, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.data.schema import Schema
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.nodes import Query, Rank
 
@@ -61,6 +62,8 @@ class AlterQuery:
     name: str
     lifespan: int | None = None
     ranks: tuple[Rank, ...] | None = None
+    over: Schema = ()
+    """The columns that their criteria are over."""
     sets_ranks: bool = False
 
 

@@ -39,12 +39,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A registered Python function: deterministic; `vectorized` takes Arrow arrays and gives one back."""
+    """A registered Python function: deterministic; `vectorized` takes Arrow arrays and gives one back; `cost` in work units a call."""
 
     name: str
     body: Callable[..., object]
     returns: Type
     vectorized: bool = False
+    cost: float = 1.0
 
 
 @dataclass(slots=True)

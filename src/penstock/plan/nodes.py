@@ -278,3 +278,5 @@ class Query:
     text: str
     lifespan: int | None = None
     ranks: tuple[Rank, ...] = ()
+    over: Schema = ()
+    """The columns that the ranks' criteria are over."""

@@ -13,6 +13,7 @@ from penstock.errors import StateError
 
 ROUTINGS = ("thompson", "tickets", "fixed", "random", "worst")
 JOINS = ("auto", "eddy", "tree", "mjoin")
+ALLOCATIONS = ("prefer", "promote", "semantic", "random", "fifo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,23 @@ class Policies:
     join: str = "auto"
     """Where joins of streams are made: "auto", "eddy": with others; else by themselves."""
     seed: int = 0
-    """Of the routing."""
+    """Of the routing, and of what is shed at random."""
+    budget: int | None = None
+    """Work units of a step; None: as many as it takes."""
+    allocation: str = "prefer"
+    """Who gets them if they do not reach for all (`flow.allocation`)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, bool):
             raise StateError(f"option share={self.share!r} is neither True nor False")
-        for name, allowed in (("routing", ROUTINGS), ("join", JOINS)):
+        for name, allowed in (("routing", ROUTINGS), ("join", JOINS), ("allocation", ALLOCATIONS)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
-        if type(self.seed) is not int or self.seed < 0:
-            raise StateError(f"option seed={self.seed!r} is not a whole number from 0")
+        for name in ("seed", "budget"):
+            value = getattr(self, name)
+            if (name == "seed" or value is not None) and (type(value) is not int or value < 0):
+                raise StateError(f"option {name}={value!r} is not a whole number from 0")
 
     def json(self) -> dict[str, Any]:
         return asdict(self)

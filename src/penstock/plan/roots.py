@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.data.schema import Schema
 from penstock.plan.expressions import Column, Named
+from penstock.plan.levels import RANK
 from penstock.plan.nodes import Aggregate, Filter, Node, Project
 from penstock.plan.pattern import Judged, group_root, judge_query
 
@@ -22,17 +24,25 @@ class Root:
     """Some key column is not among the visible ones: the key travels as `__key`."""
     faithful: bool = True
     """Every aggregate is visible as it is, so that a changed group is a changed row."""
+    extra: int = 0
+    """Columns behind the visible ones that changes have and snapshots have not: what is said about a row."""
     inner: bool = False
     """Another part of the plan reads the changes: as an operator would get them, also those that cancel in an instant."""
+
+    @property
+    def said(self) -> Schema:
+        """The columns of a change that are not its time, its end and its sign."""
+        return self.node.schema[: self.visible + self.extra]
 
 
 def top(node: Node) -> Root:
     """The root of a plan, with unselected GROUP BY keys carried along behind the visible columns."""
-    visible = len(node.schema)
+    extra = int(node.schema[-1].name == RANK)
+    visible = len(node.schema) - extra
     judged = judge_query(node)
     group, _ = group_root(node)
     if group is None:
-        return Root(node, visible, judged, None, (), False)
+        return Root(node, visible, judged, None, (), False, extra=extra)
     carried = _carry(node, len(group.keys))
     where = {key: i for i, key in reversed(list(enumerate(_traced(carried))))}
     key = tuple(where[k] for k in range(len(group.keys)))

@@ -74,7 +74,7 @@ class Answer:
     def _arrow_schema(self) -> pa.Schema:
         time = self._time_type.arrow
         head = [pa.field("__op", pa.string()), pa.field("__ts", time), pa.field("__exp", time)]
-        body = [pa.field(f.name, f.type.arrow) for f in self._fields[: self._root.visible]]
+        body = [pa.field(f.name, f.type.arrow) for f in self._root.said]
         if self._root.hidden_key:
             body.append(pa.field("__key", self._key_type()))
         return pa.schema(head + body)
@@ -143,7 +143,7 @@ class Answer:
             write_time(batch.ts, self._time_type, False),
             write_time(batch.exp, self._time_type, True),
         ]
-        arrays += self._payload(batch.columns)
+        arrays += self._payload(batch.columns, len(self._root.said))
         if self._root.hidden_key:
             keys = [write_column(batch.columns[k], self._types[k], self._strings) for k in self._root.key]
             arrays.append(
@@ -151,11 +151,10 @@ class Answer:
             )
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _payload(self, columns: tuple[Column, ...]) -> list[pa.Array]:
-        visible = self._root.visible
+    def _payload(self, columns: tuple[Column, ...], count: int) -> list[pa.Array]:
         return [
             write_column(c, t, self._strings)
-            for c, t in zip(columns[:visible], self._types[:visible], strict=True)
+            for c, t in zip(columns[:count], self._types[:count], strict=True)
         ]
 
     @property
@@ -174,7 +173,7 @@ class Answer:
         names = self._schema.names[3 : 3 + self._root.visible]
         if not len(live):
             return pa.schema([self._schema.field(3 + i) for i in range(self._root.visible)]).empty_table()
-        return pa.Table.from_arrays(self._payload(live.columns), names=names)
+        return pa.Table.from_arrays(self._payload(live.columns, self._root.visible), names=names)
 
     def save(self, now: int) -> Arena:
         """Everything the answer holds at the clock, changes nobody has read yet among it."""

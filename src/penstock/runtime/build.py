@@ -209,16 +209,18 @@ def build(
     may_move: bool = False,
     shares: Shares | None = None,
     meets: bool = False,
+    prefix: str = "",
 ) -> Pipeline:
     """A pipeline for a query that sees instants from `since` on; over an arena of saved arrays, where it was.
 
     `may_move`: another plan may take its place. `shares`: streams are filtered elsewhere, and if it `meets` others joined.
+    `prefix`: of its arrays' names, where others have theirs in the same arena.
     """
     pipeline = Pipeline(Arena() if arena is None else arena, root, may_move=may_move)
-    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, shares, meets)
+    builder = _Builder(pipeline, evaluator, strings, since, root, upkeep, may_move, shares, meets, prefix)
     builder.build(root.node, all_of(root.node))
     if pipeline.lazy:
-        names = tuple(field.name for field in root.node.schema[: root.visible])
+        names = tuple(field.name for field in root.said)
         met = tuple(operator.inputs for operator, _ in pipeline.stages if isinstance(operator, Met))
         pipeline.likeness = (likeness(root.node), names, met)
     return pipeline
@@ -248,8 +250,10 @@ class _Builder:
         may_move: bool,
         shares: Shares | None,
         meets: bool,
+        prefix: str,
     ) -> None:
         self._pipeline = pipeline
+        self._prefix = prefix
         self._evaluator = evaluator
         self._strings = strings
         self._since = since
@@ -290,7 +294,7 @@ class _Builder:
     def _site(self) -> Site:
         """Where the next operator of the node that is being built lives."""
         node, pipeline = self._path[-1], self._pipeline
-        name = f"{len(pipeline.stages)}.{type(node).__name__.lower()}"
+        name = f"{self._prefix}{len(pipeline.stages)}.{type(node).__name__.lower()}"
         pipeline.names.setdefault(id(node), []).append(name)
         return Site(
             pipeline.arena,

@@ -8,7 +8,8 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.levels import Ranked as Levels
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -32,6 +34,7 @@ from penstock.runtime.answer import Answer
 from penstock.runtime.build import build, told
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
+from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
@@ -69,11 +72,11 @@ class Engine:
         self.policies = Policies() if policies is None else policies
         self.sharing = (
             Sharing(self.strings, catalog.functions, self.policies.routing, self.policies.seed)
-            if self.policies.share
+            if self.policies.share and self.policies.budget is None
             else None
         )
         self._running = Running(
-            self.strings, catalog.functions, self.upkeep, self.sharing, self.policies.join
+            self.strings, catalog.functions, self.upkeep, self.sharing, self.policies
         )
         self._later: list[Standing] = []
         """Queries that begin at a later instant."""
@@ -139,15 +142,21 @@ class Engine:
         keep: bool | None,
         since: int | None = None,
         replan: Replan | None = None,
+        levels: Levels | None = None,
     ) -> Standing:
         """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
         assert self.time_type is not None
         now = self.clock + 1
         since = now if since is None else max(since, now)
-        tail, evaluator = self._running.tail(root, since, now, may_move=replan is not None)
+        if self.policies.budget is not None:
+            replan = None
+        tail, evaluator = self._running.tail(
+            root, since, now, may_move=replan is not None, levels=levels, time_type=self.time_type
+        )
         pipeline = tail.pipeline
-        answer = Answer(root, self.strings, self.time_type, self.upkeep, keep=keep, told=pipeline.told)
+        upkeep = self.upkeep if self.policies.budget is None else Upkeep()
+        answer = Answer(root, self.strings, self.time_type, upkeep, keep=keep, told=pipeline.told)
         standing = Standing(name, root, since, evaluator, pipeline, answer)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
@@ -210,7 +219,9 @@ class Engine:
 
     def _came(self, rows: int) -> None:
         self._unseen += rows
-        if self._unseen >= self._running.slice or self.catalog.functions:
+        if self.policies.budget is None and (
+            self._unseen >= self._running.slice or self.catalog.functions
+        ):
             self._advance()
 
     def settle(self) -> None:
@@ -269,6 +280,8 @@ class Engine:
                         self._let_share(standing)
         finally:
             self._stepping = False
+        if self.policies.budget is not None:
+            self._work(self.policies.budget, errors)
         for tail in list(self.tails.values()):
             self._reconsider(tail.standings[0])
         self._relieve()
@@ -345,14 +358,50 @@ class Engine:
             first = tail.standings[0]
             if first.failed is not None or now < first.since:
                 continue
-            try:
+            with self._stopping(tail.standings, errors):
                 self._step_tail(tail, feeds, updates, contents, now)
-            except PenstockError as error:
-                self._stop(tail.standings, error, errors)
-            except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
-                broken = StateError(f"query {first.name} met a fault of the engine: {fault!r}")
-                broken.__cause__ = fault
-                self._stop(tail.standings, broken, errors)
+
+    def _work(self, budget: int | None, errors: list[PenstockError]) -> None:
+        """Spend the units of a step, the same for every query; what some do not need the others may have."""
+        running = [
+            (tail.pipeline, tail.standings)
+            for tail in self.tails.values()
+            if isinstance(tail.pipeline, Ranked) and tail.standings[0].failed is None
+        ]
+        left = None if budget is None else float(budget)
+        for n, (pipeline, standings) in enumerate(sorted(running, key=lambda one: one[0].expected)):
+            share = None if left is None else left / (len(running) - n)
+            with self._stopping(standings, errors):
+                for batch, until in pipeline.work(share):
+                    for standing in standings:
+                        standing.said.take(batch, until)
+            if left is not None:
+                left = max(left - pipeline.spent, 0.0)
+
+    def drain(self) -> None:
+        """Work on everything that waits, however long it takes."""
+        self.check_idle()
+        self.settle()
+        errors: list[PenstockError] = []
+        self._stepping = True
+        try:
+            self._work(None, errors)
+        finally:
+            self._stepping = False
+        if errors:
+            raise errors[0]
+
+    @contextmanager
+    def _stopping(self, standings: Sequence[Standing], errors: list[PenstockError]) -> Iterator[None]:
+        """Who meets an error stops there; the others go on."""
+        try:
+            yield
+        except PenstockError as error:
+            self._stop(standings, error, errors)
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
+            broken = StateError(f"query {standings[0].name} met a fault of the engine: {fault!r}")
+            broken.__cause__ = fault
+            self._stop(standings, broken, errors)
 
     def _stop(self, standings: Iterable[Standing], error: PenstockError, errors: list[PenstockError]) -> None:
         for standing in standings:

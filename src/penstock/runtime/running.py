@@ -6,17 +6,21 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.data.types import Type
 from penstock.errors import PenstockError
 from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Function
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
+from penstock.plan.levels import Ranked as Levels
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import SLICE, Pipeline, build
+from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.waiting import Owed
@@ -68,7 +72,7 @@ class Tail:
 
 
 class Running:
-    """The plans of an engine. `join`: where joins of streams are made ("auto", "eddy": with others; else by themselves)."""
+    """The plans of an engine."""
 
     def __init__(
         self,
@@ -76,13 +80,14 @@ class Running:
         functions: Mapping[str, Function],
         upkeep: Upkeep,
         sharing: Sharing | None,
-        join: str,
+        policies: Policies,
     ) -> None:
         self._strings = strings
         self._functions = functions
         self._upkeep = upkeep
         self._sharing = sharing
-        self._join = join
+        self._policies = policies
+        self._join = policies.join
         self.tails: dict[int, Tail] = {}
         """By the identity of the pipeline."""
         self._known: dict[TailKey, Tail] = {}
@@ -105,8 +110,25 @@ class Running:
         standing.evaluator, standing.pipeline = evaluator, pipeline
         self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
 
-    def tail(self, root: Root, since: int, now: int, *, may_move: bool) -> tuple[Tail, Evaluator]:
+    def tail(
+        self,
+        root: Root,
+        since: int,
+        now: int,
+        *,
+        may_move: bool,
+        levels: Levels | None = None,
+        time_type: Type = Type.BIGINT,
+    ) -> tuple[Tail, Evaluator]:
         """A plan to run: one that runs already, if it is equal and began at the same instant."""
+        if self._policies.budget is not None:
+            evaluator = Evaluator(self._strings, self._functions)
+            levels = Levels() if levels is None else levels
+            ranked = Ranked(
+                root, levels, evaluator, self._strings, self._functions, since, time_type,
+                self._policies.allocation, self._policies.seed,
+            )  # fmt: skip
+            return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None
         if sharing is not None:

@@ -13,7 +13,6 @@ from penstock.state.calendar import MOST
 _CHOICES = {
     "demand": ("jit", "doe", "off"),
     "expiry": ("upa", "direct", "negative", "hybrid"),
-    "allocation": ("prefer", "promote", "semantic", "random", "fifo"),
     "probing": ("index", "nested"),
 }
 
@@ -45,7 +44,7 @@ class Options:
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
         _ = self.policies  # checks itself
-        for name, least in (("budget", 0), ("eager", 1), ("partitions", 1)):
+        for name, least in (("eager", 1), ("partitions", 1)):
             value = getattr(self, name)
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
             if wrong and value is not None:
@@ -81,7 +80,7 @@ class Options:
 
     @property
     def policies(self) -> Policies:
-        return Policies(self.share, self.routing, self.join, self.seed)
+        return Policies(self.share, self.routing, self.join, self.seed, self.budget, self.allocation)
 
 
 def options(given: dict[str, object]) -> Options:

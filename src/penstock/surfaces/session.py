@@ -32,6 +32,7 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
+from penstock.plan.levels import Ranked
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
@@ -270,7 +271,8 @@ class Session:
                 # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
                 return [top(optimize(bound.root, known, once=once)) for once in (True, False)]
 
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
+        levels = Ranked(bound.lifespan, bound.ranks, bound.over)
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan, levels=levels)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made
@@ -323,6 +325,10 @@ class Session:
         With `stream` this is said of one stream only: how an idle one stops holding the others back.
         """
         self.engine.advance(self.instant(until), None if stream is None else self._stream(stream))
+
+    def drain(self) -> None:
+        """Work on everything that waits because a step's budget did not reach, however long it takes."""
+        self.engine.drain()
 
     def _stream(self, name: str) -> str:
         """The key of a stream there is."""

@@ -70,7 +70,7 @@ class Flowing:
         """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
         found: dict[str, Type] = {}
         for query in self.queries.values():
-            for field in query.root.node.schema[: query.root.visible]:
+            for field in query.root.said:
                 try:
                     found[field.name] = common((found.get(field.name, Type.NULL), field.type))
                 except FunctionError:

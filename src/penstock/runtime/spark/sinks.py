@@ -79,10 +79,9 @@ def spark_schema(root: Root, time_type: Type) -> str:
     """The columns of `changes()` as Spark declares them."""
     time = str(time_type)
     columns = [("__op", "STRING"), ("__ts", time), ("__exp", time)]
-    fields = root.node.schema
-    columns += [(f.name, _spark_type(f.type)) for f in fields[: root.visible]]
+    columns += [(f.name, _spark_type(f.type)) for f in root.said]
     if root.hidden_key:
-        kinds = [_spark_type(fields[k].type) for k in root.key]
+        kinds = [_spark_type(root.node.schema[k].type) for k in root.key]
         parts = ", ".join(f"k{i}: {kind}" for i, kind in enumerate(kinds))
         columns.append(("__key", kinds[0] if len(kinds) == 1 else f"STRUCT<{parts}>"))
     return ", ".join(_column(name, kind) for name, kind in columns)

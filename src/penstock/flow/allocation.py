@@ -1,0 +1,167 @@
+"""Allocations: which rows get the budget when it does not reach for all (Works 2013, §4.5.1).
+
+fifo       as they came (trad)
+random     as many as can be worked on within their lifespan, drawn at the source, as they came (rand)
+semantic   as many, the most significant ones, as soon as their level can be told, as they came (sem)
+promote    the most significant first, throughout (PP): see `flow.promote`
+
+Without a lifespan nothing is shed: what waits is worked on some time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.data.batch import Ints
+from penstock.flow.routes import Determinant, Routes, Stage
+from penstock.flow.scheduler import Scheduler, ahead
+from penstock.state.lanes import LEVEL
+
+FADES = 0.2
+"""Of what was measured in the steps before, so much is forgotten a step."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """A step as it begins: how many units it has, and how many a lifespan has (None: for ever)."""
+
+    units: float
+    lifespan: float | None
+    number: int
+
+
+Arrived = dict[tuple[int, int], Ints]
+"""Rows that came in a step, by core and input."""
+
+
+class Fifo:
+    """As they came."""
+
+    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+        self.scheduler = scheduler
+        self.seed = seed
+        self.begin_busy()
+
+    def begin_busy(self) -> None:
+        """Rows begin to wait."""
+
+    def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
+        """Which of the rows that came may wait."""
+        return arrived
+
+    def adapt(self, moment: Moment) -> None:
+        """After a step: follow what was measured in it."""
+
+    # ------------------------------------------------------------------ parts of others
+
+    def _keep(self, core: int, which: int, rows: Ints, keep: np.ndarray) -> Ints:
+        """Drop and count the others."""
+        routes = self.scheduler.cores[core]
+        gone = rows[:, ~keep]
+        self.scheduler.tallies.shed(core, routes.routes_by[which][0], gone)
+        routes.dropped(routes.routes_by[which][0], gone)
+        return rows[:, keep]
+
+    def _left(self, moment: Moment) -> float:
+        """Units that rows coming now may take so that all that wait are worked on within their lifespan."""
+        assert moment.lifespan is not None
+        return max(moment.units + moment.lifespan - self.scheduler.backlog(), 0.0)
+
+
+class Random(Fifo):
+    """Drawn at the source."""
+
+    def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
+        if moment.lifespan is None:
+            return arrived
+        wanted = sum(
+            rows.shape[1] * ahead(self.scheduler.cores[core].routes_by[which], 0)
+            for (core, which), rows in arrived.items()
+        )
+        share = min(1.0, self._left(moment) / wanted) if wanted else 1.0
+        if share >= 1:
+            return arrived
+        drawn = np.random.default_rng((self.seed, moment.number))
+        return {
+            (core, which): self._keep(core, which, rows, drawn.random(rows.shape[1]) < share)
+            for (core, which), rows in arrived.items()
+        }
+
+
+class Semantic(Fifo):
+    """The most significant, as soon as levels can be told: after the first classifiers that can evaluate all."""
+
+    def begin_busy(self) -> None:
+        self._share: dict[int, float] = {}
+        """By level: how many of its rows are kept."""
+        self._seen: dict[int, float] = {}
+        """By level: units that its rows would take, of late."""
+        self._now: dict[int, float] = {}
+        self._where: set[tuple[int, int, int]] = set()
+        for number, core in enumerate(self.scheduler.cores):
+            for route in core.routes:
+                first = {d: core.path(route, d) for d in core.determinants}
+                places = {d: path[0] for d, path in first.items() if path}
+                place(core, route, places)
+                if places:
+                    self._where.add((number, route[0].route, max(places.values())))
+        self.scheduler.sift = self._sift
+        self.scheduler.rearrange()
+
+    def _sift(self, core: int, stage: Stage, rows: Ints) -> Ints:
+        if (core, stage.route, stage.at) not in self._where:
+            return rows
+        routes = self.scheduler.cores[core]
+        price = ahead(routes.routes_by[stage.route], stage.at)
+        keep = np.ones(rows.shape[1], np.bool_)
+        for level in np.unique(rows[LEVEL]).tolist():
+            mine = np.flatnonzero(rows[LEVEL] == level)
+            self._now[level] = self._now.get(level, 0.0) + len(mine) * price
+            share = self._share.get(level, 1.0)
+            if share < 1:
+                # Every so-many-th, not the first: what came together is treated alike.
+                at = np.floor(np.arange(1, len(mine) + 1) * share)
+                keep[mine[at == np.floor(np.arange(len(mine)) * share)]] = False
+        if keep.all():
+            return rows
+        gone = rows[:, ~keep]
+        self.scheduler.tallies.shed(core, stage, gone)
+        routes.dropped(stage, gone)
+        return rows[:, keep]
+
+    def adapt(self, moment: Moment) -> None:
+        for level in {*self._seen, *self._now}:
+            before, now = self._seen.get(level, 0.0), self._now.get(level, 0.0)
+            self._seen[level] = now if level not in self._seen else before + 0.5 * (now - before)
+        self._now = {}
+        self._share = {}
+        if moment.lifespan is None:
+            return
+        # A step's arrivals may take what a step has, and what is still free of the lifespan before them, over some steps.
+        free = moment.units + (moment.lifespan - self.scheduler.backlog()) * FADES
+        free -= self._others(moment)
+        for level in sorted(self._seen):
+            wanted = self._seen[level]
+            self._share[level] = 1.0 if wanted <= 0 else min(1.0, max(free / wanted, 0.0))
+            free -= wanted
+
+    def _others(self, moment: Moment) -> float:
+        """Units of a step that streams without levels take."""
+        sorted_ = {(core, route) for core, route, _ in self._where}
+        total = 0.0
+        for number, core in enumerate(self.scheduler.cores):
+            for route in core.routes:
+                if (number, route[0].route) not in sorted_:
+                    total += core.arrived_of_late.get(route[0].route, 0.0) * ahead(route, 0)
+        return total
+
+
+def place(core: Routes, route: Sequence[Stage], places: Mapping[Determinant, int]) -> None:
+    """Let classifiers of a route evaluate determinants."""
+    for stage in route:
+        stage.assessed = tuple(d for d in core.determinants if places.get(d) == stage.at)
+
+

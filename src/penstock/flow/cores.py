@@ -1,0 +1,173 @@
+"""Cores: the parts of a plan in which rows may be worked on out of turn, and what stands above them.
+
+A core selects and joins rows of windowed streams and looks plain tables up; its results end as announced. Each of them is the
+same whenever it is made, so its rows may wait, and go by rank. What is above (DISTINCT, GROUP BY, EXCEPT, a window by count …) must
+see changes in event-time order: it reads a core as an inner input, behind the core's progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+from penstock.plan.catalog import Stream
+from penstock.plan.expressions import Column, Expression, Named, columns, conjuncts, rewrite, shifted
+from penstock.plan.inner import inner_stream, leaf
+from penstock.plan.levels import Disjunct, disjuncts
+from penstock.plan.nodes import Filter, Join, Node, Project, Rank, Relation, Scan, Windowed
+from penstock.plan.pattern import group_root, pattern
+from penstock.plan.roots import Root
+from penstock.plan.windows import Announced, Rows
+from penstock.rules.walk import with_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a core reads: rows with a lifetime, and which of them it wants."""
+
+    node: Node
+    tests: tuple[Expression, ...]
+    """Over the node's schema."""
+    table: bool
+
+    @property
+    def schema(self) -> Schema:
+        return self.node.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """`node`: the part of the plan; `above`: its projections and filters over the join, outermost first."""
+
+    node: Node
+    inputs: tuple[Input, ...]
+    predicates: tuple[Expression, ...]
+    """Over the inputs' schemas side by side."""
+    above: tuple[Node, ...]
+    stream: Stream | None
+    """As which the plan above reads its changes; None: they are the query's own."""
+    carried: tuple[int, ...]
+    """Which of its columns that stream brings."""
+
+    @property
+    def schema(self) -> Schema:
+        """The inputs' columns side by side."""
+        return tuple(field for one in self.inputs for field in one.schema)
+
+    def disjuncts(self, ranks: Sequence[Rank], over: Schema) -> tuple[Disjunct, ...]:
+        """Criteria over a query's FROM as determinants over this core's columns; those that read anything else are left out."""
+        found: Mapping[tuple[str, str], list[int]] = _places(self.schema)
+        made = []
+        for rank in ranks:
+            for one in disjuncts(rank):
+                where = [found.get((over[c.index].qualifier, c.name), []) for c in columns(one.criteria)]
+                if all(len(at) == 1 for at in where):
+                    made.append(Disjunct(rank.level, _moved(one.criteria, over, found)))
+        return tuple(made)
+
+
+def _places(schema: Schema) -> dict[tuple[str, str], list[int]]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for i, field in enumerate(schema):
+        found.setdefault((field.qualifier, field.name), []).append(i)
+    return found
+
+
+def _moved(
+    expression: Expression, over: Schema, places: Mapping[tuple[str, str], list[int]]
+) -> Expression:
+    def moved(column: Column) -> Expression:
+        field = over[column.index]
+        (at,) = places[field.qualifier, field.name]
+        return Column(at, column.type, column.name)
+
+    return rewrite(expression, moved)
+
+
+def cores(root: Root, name: str) -> tuple[Root | None, tuple[Core, ...]]:
+    """A query's plan above its cores, and the cores; no plan above: the only core is all there is."""
+    whole = _core(root.node)
+    if whole is not None:
+        return None, (whole,)
+    found: list[Core] = []
+
+    def cut(node: Node) -> Node:
+        core = _core(node)
+        if core is None:
+            return with_inputs(node, tuple(map(cut, node.inputs)))
+        carried = tuple(range(len(node.schema)))
+        names = tuple(Named(Column(i, f.type, f.name), f"c{i}") for i, f in enumerate(node.schema))
+        stream = inner_stream(f"{name}#{len(found) + 1}", Project(node, names).schema, _time_type(core))
+        found.append(replace(core, stream=stream, carried=carried))
+        return leaf(stream, pattern(node), node.schema, carried)
+
+    above = cut(root.node)
+    group = group_root(above)[0] if root.group is not None else None
+    return replace(root, node=above, group=group), tuple(found)
+
+
+def _time_type(core: Core) -> Type:
+    (scan, *_) = (_scan(one.node) for one in core.inputs if not one.table)
+    return scan.stream.time_type
+
+
+def _scan(node: Node) -> Scan:
+    while not isinstance(node, Scan):
+        (node,) = node.inputs
+    return node
+
+
+def _core(node: Node) -> Core | None:
+    """The core that a node is, if it is one."""
+    above: list[Node] = []
+    below = node
+    while isinstance(below, Project | Filter):
+        above.append(below)
+        below = below.input
+    inputs = [_input(i) for i in (below.inputs if isinstance(below, Join) else (below,))]
+    known = [i for i in inputs if i is not None]
+    if len(known) < len(inputs) or all(i.table for i in known):
+        return None
+    predicates = below.predicates if isinstance(below, Join) else ()
+    if len(known) == 1 and not isinstance(below, Join):
+        # Filters over the only input come first.
+        while above and isinstance(above[-1], Filter):
+            known[0] = replace(known[0], tests=(*known[0].tests, *conjuncts(above.pop().predicate)))
+    return Core(node, tuple(known), predicates, tuple(above), None, ())
+
+
+def _input(node: Node) -> Input | None:
+    """A stream or a plain table, behind whatever looks at single rows only."""
+    tests: list[Expression] = []
+    below = node
+    while isinstance(below, Filter):
+        tests += conjuncts(below.predicate)
+        below = below.input
+    base = below
+    while isinstance(base, Filter | Project):
+        base = base.input
+    if isinstance(base, Relation) and not base.table.retroactive:
+        return Input(node, (), True)
+    if isinstance(base, Scan) or (
+        isinstance(base, Windowed)
+        and isinstance(base.input, Scan)
+        and not isinstance(base.window, Rows | Announced)
+    ):
+        return Input(below, tuple(tests), False)
+    return None
+
+
+def side_by_side(inputs: Sequence[Input]) -> list[int]:
+    """Where each input's columns begin."""
+    return [sum(len(i.schema) for i in inputs[:k]) for k in range(len(inputs))]
+
+
+def own_tests(core: Core, which: int) -> tuple[Expression, ...]:
+    """What an input's rows must pass, over the inputs' columns side by side."""
+    start = side_by_side(core.inputs)[which]
+    return tuple(shifted(test, start) for test in core.inputs[which].tests)
+
+
+

@@ -1,0 +1,143 @@
+"""Proactive promotion: levels are activated, and determinants placed, as rows expire and queues grow (Works 2013, §4.3, §4.4).
+
+Monitor    queue lengths, units a row by operator, shares by determinant; of rows that expired before they were sorted some are looked at.
+Triggers   (1) rows of a level expire that is not active; (2) rows of an active level expire and there are less significant active ones;
+           (3) nothing expires and levels are active. And (0): rows begin to wait.
+Adaptor    classifiers evaluate other determinants and lanes are lined up anew; the routes stay as they are. A row keeps its level.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Ints
+from penstock.flow.allocation import Fifo, Moment, place
+from penstock.flow.promotion import model
+from penstock.flow.promotion.exact import exact
+from penstock.flow.routes import Determinant, Routes, Stage
+from penstock.flow.scheduler import Scheduler, ahead
+from penstock.state.lanes import BACK_BURNER, LEVEL
+
+SAMPLE = 64
+"""Rows of a batch that expired which are looked at for their level."""
+LEAST = 0.05
+"""Of a step's units that classifiers may always have."""
+
+
+class Promote(Fifo):
+    """The most significant first, throughout."""
+
+    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+        self.levels = sorted({d.level for core in scheduler.cores for d in core.determinants})
+        self.expired: Counter[int] = Counter()
+        """By level, since the last look; of rows without a level an estimate."""
+        self.trigger: int | None = None
+        """Which trigger fired last."""
+        self.plan: model.Promotion | None = None
+        scheduler.lost = self._lost
+        super().__init__(scheduler, seed)
+
+    def begin_busy(self) -> None:
+        self.expired.clear()
+        self.plan = None
+
+    def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
+        """Which levels would rows have had that expired?"""
+        known = rows[LEVEL] < BACK_BURNER
+        for level, count in zip(*np.unique(rows[LEVEL, known], return_counts=True), strict=True):
+            self.expired[int(level)] += int(count)
+        rest = rows[:, ~known]
+        if not rest.shape[1]:
+            return
+        some = rest[:, :: -(-rest.shape[1] // SAMPLE)].copy()
+        routes = self.scheduler.cores[core]
+        for one in routes.determinants:
+            open_ = np.flatnonzero(some[LEVEL] > one.level)
+            if len(open_) and one.inputs <= stage.bound:
+                some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
+        for level, count in zip(*np.unique(some[LEVEL], return_counts=True), strict=True):
+            if level < BACK_BURNER:
+                self.expired[int(level)] += max(1, round(int(count) * rest.shape[1] / some.shape[1]))
+
+    def adapt(self, moment: Moment) -> None:
+        self.trigger = self._fired()
+        self.expired.clear()
+        if self.trigger is None or not self.levels:
+            return
+        routes = [(core, route) for core in self.scheduler.cores for route in core.routes]
+        asked = [
+            (number, core, one, path)
+            for number, (core, route) in enumerate(routes)
+            for one in core.determinants
+            if (path := core.path(route, one))
+        ]
+        problem = model.Problem(
+            tuple(model.Route(tuple(self._stage(s) for s in self._rated(core, route))) for core, route in routes),
+            tuple(
+                model.Determinant(
+                    1 + self.levels.index(one.level), number, one.cost, core.share_of(one), path[0], path[-1]
+                )
+                for number, core, one, path in asked
+            ),
+            float("inf") if moment.lifespan is None else moment.lifespan,
+            self._capacity(moment, routes),
+        )
+        self.plan = exact(problem)
+        self._apply(routes, asked)
+
+    def _fired(self) -> int | None:
+        active = self.scheduler.active
+        if self.plan is None:
+            return 0
+        if any(level not in active for level in self.expired):
+            return 1
+        if any(level < max(active) for level in self.expired if level in active):
+            return 2
+        return 3 if not self.expired and active else None
+
+    def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
+        """Stages, and how many rows of a step would come to each if all were worked on."""
+        rate = core.arrived_of_late.get(route[0].route, 0.0)
+        made = []
+        for stage in route:
+            made.append((stage, rate))
+            rate *= stage.selectivity
+        return made
+
+    def _stage(self, rated: tuple[Stage, float]) -> model.Stage:
+        stage, rate = rated
+        queues = [len(stage.lanes[level]) if level in stage.lanes else 0 for level in self.levels]
+        rest = stage.waiting - sum(queues)
+        return model.Stage(max(stage.cost, 1.0), (*queues, rest), rate, stage.selectivity)
+
+    def _capacity(self, moment: Moment, routes: Sequence[tuple[Routes, Sequence[Stage]]]) -> float:
+        """What a step has for classifiers: its units without what rows of the best level take."""
+        load = 0.0
+        for core, route in routes:
+            best = [d for d in core.determinants if d.level == self.levels[0] and core.path(route, d)]
+            share = min(1.0, sum(core.share_of(d) for d in best))
+            load += core.arrived_of_late.get(route[0].route, 0.0) * share * ahead(route, 0)
+        return max(moment.units - load, LEAST * moment.units)
+
+    def _apply(
+        self,
+        routes: Sequence[tuple[Routes, Sequence[Stage]]],
+        asked: Sequence[tuple[int, Routes, Determinant, range]],
+    ) -> None:
+        assert self.plan is not None
+        active = frozenset(self.levels[level - 1] for level in self.plan.active)
+        before = [stage.assessed for _, route in routes for stage in route]
+        for number, (core, route) in enumerate(routes):
+            places = {
+                one: self.plan.places[n]
+                for n, (where, _, one, _) in enumerate(asked)
+                if where == number and n in self.plan.places and one.level in active
+            }
+            place(core, route, places)
+        after = [stage.assessed for _, route in routes for stage in route]
+        if active != self.scheduler.active or before != after:
+            self.scheduler.active = active
+            self.scheduler.rearrange()

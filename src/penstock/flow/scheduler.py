@@ -1,0 +1,182 @@
+"""The scheduler of a query under overload: which rows are worked on next, and until when.
+
+Paper      Works 2013, §4.2.1: the highest level that waits first, in every operator; §4.1.1: LIFESPAN.
+Order      the best level first; within it downstream first, so that what was begun is finished; of streams at the same place
+           the one that has had least. A classifier goes by the best level that it may find.
+Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
+Lifespan   a row that waited longer is dropped where it is taken from its lane, and counted; stored rows obey windows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.data.batch import Batch, Ints
+from penstock.flow.routes import Routes, Stage
+from penstock.flow.tallies import Tallies
+from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, TO, TS, Lane
+
+BLOCK = 4096
+"""Rows that are taken at once at the most."""
+
+
+@dataclass(slots=True)
+class Job:
+    """Rows that wait, and where."""
+
+    core: int
+    stage: Stage
+    level: int
+    lane: Lane
+    sorts: bool
+    """They wait for the classifier."""
+
+
+class Scheduler:
+    """Over the routes of a query's cores. `active`: the levels that go first."""
+
+    def __init__(self, cores: Sequence[Routes], tallies: Tallies) -> None:
+        self.cores = cores
+        self.tallies = tallies
+        self.active: frozenset[int] = frozenset()
+        self.lifespan: int | None = None
+        self.sift: Callable[[int, Stage, Ints], Ints] | None = None
+        """Drops rows that have been sorted, if the allocation sheds."""
+        self.lost: Callable[[int, Stage, Ints], None] | None = None
+        """Looks at rows that expired."""
+        self._had: dict[tuple[int, int], float] = {}
+        """Units that each stream has had."""
+
+    @property
+    def waiting(self) -> int:
+        return sum(stage.waiting for core in self.cores for stage in core.stages)
+
+    def enqueue(self, core: int, stage: Stage, rows: Ints) -> None:
+        self.cores[core].enqueue(stage, rows, self.active)
+
+    def _jobs(self) -> Iterator[Job]:
+        for number, core in enumerate(self.cores):
+            for stage in core.stages:
+                if len(stage.unsorted):
+                    best = min((d.level for d in stage.assessed), default=BACK_BURNER)
+                    level = best if best in self.active else BACK_BURNER
+                    yield Job(number, stage, level, stage.unsorted, True)
+                for level, lane in stage.lanes.items():
+                    if len(lane):
+                        yield Job(number, stage, level, lane, False)
+
+    def _next(self) -> Job | None:
+        return min(
+            self._jobs(),
+            key=lambda j: (j.level, -j.stage.at, not j.sorts, self._had.get((j.core, j.stage.route), 0.0)),
+            default=None,
+        )
+
+    def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
+        """Work for so many units from a moment of processing time on: results, and units spent."""
+        results: list[tuple[int, Batch]] = []
+        spent = 0.0
+        while spent < units:
+            job = self._next()
+            if job is None:
+                break
+            stage, core = job.stage, self.cores[job.core]
+            price = self._price(stage) if job.sorts else max(stage.cost, 1.0)
+            rows = job.lane.take(max(1, int(min(BLOCK, (units - spent) / price))))
+            rows = self._fresh(job, rows, began + int(spent))
+            if not rows.shape[1]:
+                continue
+            if job.sorts:
+                took = core.classify(stage, rows)
+                if self.sift is not None:
+                    rows = self.sift(job.core, stage, rows)
+                core.line_up(stage, rows, self.active)
+            else:
+                took, made = self._worked(job, rows, began + int(spent))
+                if made is not None:
+                    results.append((job.core, made))
+            spent += took
+            who = job.core, stage.route
+            self._had[who] = self._had.get(who, 0.0) + took
+        return results, spent
+
+    def _price(self, stage: Stage) -> float:
+        """Units to sort a row."""
+        return max(sum(d.cost for d in stage.assessed), 0.05)
+
+    def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
+        core, stage = self.cores[job.core], job.stage
+        out, took = core.work(stage, rows)
+        if not stage.last:
+            self.enqueue(job.core, core.routes_by[stage.route][stage.at + 1], out)
+            return took, None
+        if not out.shape[1]:
+            return took, None
+        made = core.made(out)
+        self.tallies.delivered(out[LEVEL], now + int(took) - out[CAME])
+        return took, made
+
+    def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:
+        """Rows that are worth going on with."""
+        core, stage = self.cores[job.core], job.stage
+        gone = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
+        if self.lifespan is not None:
+            old = now - rows[CAME] > self.lifespan
+            if old.any():
+                self.tallies.expired(job.core, stage, rows[:, old])
+                if self.lost is not None:
+                    self.lost(job.core, stage, rows[:, old])
+                gone |= old
+        if not gone.any():
+            return rows
+        core.dropped(stage, rows[:, gone])
+        return rows[:, ~gone]
+
+    def rearrange(self) -> None:
+        """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""
+        for core in self.cores:
+            for stage in core.stages:
+                lanes = stage.every()
+                stage.unsorted, stage.lanes = Lane(), {}
+                for lane in lanes:
+                    rows = lane.all()
+                    if rows is not None:
+                        self.enqueue(self.cores.index(core), stage, rows)
+
+    def forget_sorting(self) -> None:
+        """Rows that wait have no level any more: criteria are others now."""
+        for core in self.cores:
+            for stage in core.stages:
+                for lane in stage.every():
+                    for chunk in lane.chunks():
+                        chunk[LEVEL] = BACK_BURNER
+            for stock in core.stocks:
+                stock.level[:] = BACK_BURNER
+
+    def backlog(self) -> float:
+        """Units that all rows that wait would take."""
+        total = 0.0
+        for core in self.cores:
+            for route in core.routes:
+                rest = 0.0
+                for stage in reversed(route):
+                    rest = max(stage.cost, 1.0) + stage.selectivity * rest
+                    total += stage.waiting * rest
+        return total
+
+
+def ahead(route: Sequence[Stage], at: int) -> float:
+    """Units that a row takes from a stage of its route on."""
+    rest = 0.0
+    for stage in reversed(route[at:]):
+        rest = max(stage.cost, 1.0) + stage.selectivity * rest
+    return rest
+
+
+def oldest(lanes: Sequence[Lane]) -> int | None:
+    """When the row came that waits longest."""
+    found = [int(chunk[CAME].min()) for lane in lanes for chunk in lane.chunks()]
+    return min(found, default=None) if found else None
+
+

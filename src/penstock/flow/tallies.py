@@ -1,0 +1,101 @@
+"""What became of rows, by level: delivered and how late, expired and where, shed. Nothing is dropped silently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Ints
+from penstock.flow.routes import Stage
+from penstock.state.lanes import BACK_BURNER, LEVEL
+
+BUCKETS = 64
+"""Latencies by powers of two of microseconds."""
+
+
+@dataclass(slots=True)
+class Latency:
+    """Of the results of a level."""
+
+    count: int = 0
+    total: float = 0.0
+    worst: int = 0
+    buckets: Ints = field(default_factory=lambda: np.zeros(BUCKETS, np.int64))
+
+    def add(self, ages: Ints) -> None:
+        self.count += len(ages)
+        self.total += float(ages.sum())
+        self.worst = max(self.worst, int(ages.max()))
+        places = np.frexp(np.maximum(ages, 0).astype(np.float64))[1]
+        self.buckets += np.bincount(places, minlength=BUCKETS)[:BUCKETS]
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+    def quantile(self, share: float) -> int:
+        """An upper bound that is at most twice too high."""
+        if not self.count:
+            return 0
+        at = int(np.searchsorted(np.cumsum(self.buckets), share * self.count))
+        return min(1 << at, self.worst)
+
+
+@dataclass(slots=True)
+class Tallies:
+    """Since the beginning. A level of None in what is told: rows without rank."""
+
+    latency: dict[int, Latency] = field(default_factory=dict)
+    lost: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Expired rows by level and operator."""
+    in_time: int = 0
+    """Results of steps in which nothing had to wait."""
+    left_out: dict[int, int] = field(default_factory=dict)
+    """Shed rows by level."""
+
+    def delivered(self, levels: Ints, ages: Ints) -> None:
+        for level in np.unique(levels).tolist():
+            self.latency.setdefault(level, Latency()).add(ages[levels == level])
+
+    def expired(self, core: int, stage: Stage, rows: Ints) -> None:
+        for level, count in _counted(rows):
+            key = level, place(core, stage)
+            self.lost[key] = self.lost.get(key, 0) + count
+
+    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+        for level, count in _counted(rows):
+            self.left_out[level] = self.left_out.get(level, 0) + count
+
+    def json(self) -> dict[str, object]:
+        """For people and programs: by rank, best first."""
+        levels = sorted({*self.latency, *(k for k, _ in self.lost), *self.left_out})
+        return {
+            "in_time": self.in_time,
+            "ranks": [
+                {
+                    "rank": None if level == BACK_BURNER else level,
+                    "delivered": self.latency.get(level, Latency()).count,
+                    "latency_mean": self.latency.get(level, Latency()).mean,
+                    "latency_p50": self.latency.get(level, Latency()).quantile(0.5),
+                    "latency_p99": self.latency.get(level, Latency()).quantile(0.99),
+                    "expired": sum(n for (k, _), n in self.lost.items() if k == level),
+                    "expired_at": {where: n for (k, where), n in sorted(self.lost.items()) if k == level},
+                    "shed": self.left_out.get(level, 0),
+                }
+                for level in levels
+            ]
+        }
+
+
+def _counted(rows: Ints) -> Sequence[tuple[int, int]]:
+    levels, counts = np.unique(rows[LEVEL], return_counts=True)
+    return list(zip(levels.tolist(), counts.tolist(), strict=True))
+
+
+def place(core: int, stage: Stage) -> str:
+    """An operator's name: `input 1: source` or `input 1: join with input 2`."""
+    what = "source" if stage.target is None else f"join with input {stage.target + 1}"
+    prefix = f"core {core + 1}, " if core else ""
+    return f"{prefix}input {stage.route + 1}: {what}"

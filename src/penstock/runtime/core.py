@@ -1,0 +1,206 @@
+"""One core of a query that has a budget: its join while it is calm, its routes while it is busy.
+
+Calm       the join runs by the ordinary operators, over the rows that windows admit. Nothing is classified, nothing waits.
+Busy       rows go along routes (`flow.routes`), by rank.
+Moving     the rows alive on the join's inputs move over. All of them came before anything that is still to come, so when
+           they came does not matter any more, and both sides know the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.data.batch import Batch, Column, Ints
+from penstock.data.schema import Field, Schema
+from penstock.data.types import Type
+from penstock.flow.cores import Core, Input
+from penstock.flow.routes import Routes
+from penstock.operators.abilities import Remembers
+from penstock.operators.contract import ABSENT, Operator, Site
+from penstock.operators.evaluate import Evaluator
+from penstock.operators.select import Projection, Selection
+from penstock.plan.catalog import Function
+from penstock.plan.expressions import Column as ColumnRef
+from penstock.plan.expressions import Named, columns
+from penstock.plan.inner import inner_stream, leaf
+from penstock.plan.levels import Disjunct
+from penstock.plan.needed import all_of, needed_below
+from penstock.plan.nodes import Filter, Join, Node, Project
+from penstock.plan.pattern import judge, pattern
+from penstock.plan.roots import Root
+from penstock.plan.upkeep import Upkeep
+from penstock.runtime.build import Key, Pipeline, build
+from penstock.state.arena import Arena
+from penstock.state.strings import Strings
+
+
+class Workshop:
+    """Where the parts of one query are made: they share an arena, each under names of its own."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        evaluator: Evaluator,
+        strings: Strings,
+        functions: Mapping[str, Function],
+        since: int,
+        time_type: Type,
+    ) -> None:
+        self.arena, self.evaluator, self.strings, self.functions = arena, evaluator, strings, functions
+        self.since, self.time_type = since, time_type
+        self.upkeep = Upkeep()
+
+    def site(self, name: str) -> Site:
+        return Site(
+            self.arena, name, self.evaluator, self.since, self.upkeep, tells=False, may_move=False
+        )
+
+    def pipeline(self, node: Node, prefix: str) -> Pipeline:
+        """The ordinary operators of a part of the plan."""
+        root = Root(node, len(node.schema), judge(node), None, (), False, inner=True)
+        return self.whole(root, prefix)
+
+    def whole(self, root: Root, prefix: str) -> Pipeline:
+        return build(root, self.evaluator, self.strings, self.since, self.upkeep, self.arena, prefix=prefix)
+
+
+class CoreRun:
+    """`number`: which of the query's cores it is."""
+
+    def __init__(self, core: Core, number: int, workshop: Workshop, disjuncts: Sequence[Disjunct]) -> None:
+        self.core = core
+        self.workshop = workshop
+        self._name = f"core{number}"
+        self.windows = [
+            workshop.pipeline(one.node, f"{self._name}.window{i}.") for i, one in enumerate(core.inputs)
+        ]
+        self._finish = [
+            _finishing(workshop.site(f"{self._name}.finish{i}"), node)
+            for i, node in enumerate(reversed(core.above))
+        ]
+        wanted = _wanted(core)
+        asked = (*core.predicates, *(d.criteria for d in disjuncts))
+        self._kept = sorted(wanted | {c.index for e in asked for c in columns(e)}) or [0]
+        """What must be known of a row that has entered the join: to be joined elsewhere, and ranked."""
+        self.routes = Routes(
+            workshop.site(f"{self._name}.routes"), core, wanted, disjuncts, workshop.functions
+        )
+        self._streams = {
+            i: inner_stream(f"in{i}", _numbered(one), workshop.time_type)
+            for i, one in enumerate(core.inputs)
+            if not one.table
+        }
+        self._tests = [
+            Selection(workshop.site(f"{self._name}.test{i}"), test)
+            for i, test in enumerate(core.inputs[0].tests if len(core.inputs) == 1 else ())
+        ]
+        self._joins: tuple[Join, Pipeline] | None = self._joining() if len(core.inputs) > 1 else None
+
+    # ------------------------------------------------------------------ calm
+
+    def _joining(self) -> tuple[Join, Pipeline]:
+        leaves: list[Node] = []
+        for i, one in enumerate(self.core.inputs):
+            node = one.node
+            if i in self._streams:
+                node = leaf(self._streams[i], pattern(one.node), one.schema, range(len(one.schema)))
+                for test in one.tests:
+                    node = Filter(node, test)
+            leaves.append(node)
+        join = Join(tuple(leaves), self.core.predicates)
+        picked = tuple(
+            Named(ColumnRef(k, join.schema[k].type, join.schema[k].name), f"c{k}") for k in self._kept
+        )
+        return join, self.workshop.pipeline(Project(join, picked), f"{self._name}.join.")
+
+    def calm(self, rows: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
+        """What a step's rows make, by the ordinary operators."""
+        if self._joins is None:
+            (batch,) = rows
+            for test in self._tests:
+                batch = test.step((batch,), now)
+            return batch
+        _, pipeline = self._joins
+        given = {key: batch for key, batch in feeds.items() if key[0] == "table"}
+        for i, stream in self._streams.items():
+            given["stream", stream.name] = as_changes(rows[i])
+        batch = pipeline.step(given, now)
+        out: list[Column] = [ABSENT] * len(self.core.schema)
+        for k, column in zip(self._kept, batch.columns, strict=True):
+            out[k] = column
+        return batch.with_columns(tuple(out))
+
+    @property
+    def visits(self) -> int:
+        """Rows that operators have touched so far."""
+        return self.workshop.arena.visits
+
+    # ------------------------------------------------------------------ busy
+
+    def get_busy(self, now: int) -> None:
+        """Let the rows alive move into the routes' stocks."""
+        if self._joins is None:
+            return
+        join, pipeline = self._joins
+        (operator,) = (o for o in pipeline.operators[id(join)] if isinstance(o, Remembers))
+        for i in range(len(self.core.inputs)):
+            batch = operator.alive(i, now)
+            assert batch is not None, "inputs end as announced: all their rows are known"
+            self.routes.take_over(i, batch.take(np.flatnonzero(batch.exp > now)))
+        self._joins = None
+        self.workshop.arena.drop(f"{self._name}.join.")
+
+    def calm_down(self, now: int) -> None:
+        """Nothing waits any more: go on by the ordinary operators."""
+        if len(self.core.inputs) > 1:
+            self._joins = join, pipeline = self._joining()
+            rows = {
+                pipeline.places[id(node)]: self.routes.alive(i, now) for i, node in enumerate(join.inputs)
+            }
+            pipeline.feed(rows, [id(join)], now)
+        self.routes.forget()
+
+    def admit(self, rows: Sequence[Batch], came: int) -> list[tuple[int, Ints]]:
+        """What comes in, by input, as rows that wait; tables change at once."""
+        made = []
+        for i, (one, batch) in enumerate(zip(self.core.inputs, rows, strict=True)):
+            if one.table:
+                if len(batch):
+                    self.routes.update(i, batch)
+            elif len(batch):
+                made.append((i, self.routes.admit(i, batch, came)))
+        return made
+
+    def finished(self, batch: Batch, now: int) -> Batch:
+        """Results as the plan above, or the user, sees them."""
+        for step in self._finish:
+            batch = step.step((batch,), now)
+        return batch
+
+
+def as_changes(batch: Batch) -> Batch:
+    """Rows as those of an inner stream (`plan.inner`)."""
+    sign = np.ones(len(batch), np.int8) if batch.sign is None else batch.sign
+    head = (Column(batch.ts), Column(batch.exp), Column(sign))
+    return Batch(batch.ts, batch.exp, head + batch.columns)
+
+
+def _numbered(one: Input) -> Schema:
+    return tuple(Field(f"c{k}", f.type) for k, f in enumerate(one.schema))
+
+
+def _wanted(core: Core) -> frozenset[int]:
+    """Columns of the core's inputs that its results are made of."""
+    needed = all_of(core.node)
+    for node in core.above:
+        (needed,) = needed_below(node, needed)
+    return needed
+
+
+def _finishing(site: Site, node: Node) -> Operator:
+    if isinstance(node, Project):
+        return Projection(site, node.outputs, all_of(node))
+    assert isinstance(node, Filter)
+    return Selection(site, node.predicate)

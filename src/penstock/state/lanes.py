@@ -1,0 +1,58 @@
+"""Rows that wait before an operator: one lane a level, first in first out, each row a column of numbers.
+
+A waiting row is a partial result: when it is alive (TS, END), the bounds that tables set to the time of its results (FROM, TO),
+when the latest of its parts came (CAME, processing time) and the driving row was built (SEQ), the best level of its
+parts (LEVEL), in which order it is to leave among equals (ORDER), and from SLOTS on the place of each part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.data.batch import Ints
+
+TS, END, FROM, TO, CAME, SEQ, LEVEL, ORDER, SLOTS = range(9)
+BACK_BURNER = 128
+"""The level of a row that has none."""
+
+
+class Lane:
+    """Partial results in the order in which they came."""
+
+    __slots__ = ("_chunks", "_rows")
+
+    def __init__(self) -> None:
+        self._chunks: deque[Ints] = deque()
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def put(self, rows: Ints) -> None:
+        if rows.shape[1]:
+            self._chunks.append(rows)
+            self._rows += rows.shape[1]
+
+    def take(self, most: int) -> Ints:
+        """The first so many, or all there are."""
+        taken: list[Ints] = []
+        left = most
+        while left > 0 and self._chunks:
+            chunk = self._chunks.popleft()
+            if chunk.shape[1] > left:
+                self._chunks.appendleft(chunk[:, left:])
+                chunk = chunk[:, :left]
+            taken.append(chunk)
+            left -= chunk.shape[1]
+        self._rows -= most - left
+        return taken[0] if len(taken) == 1 else np.concatenate(taken, axis=1)
+
+    def chunks(self) -> Iterator[Ints]:
+        return iter(self._chunks)
+
+    def all(self) -> Ints | None:
+        """Everything, which is here no more."""
+        return self.take(self._rows) if self._rows else None

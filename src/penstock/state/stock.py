@@ -1,0 +1,107 @@
+"""The rows of one input of a core: those that wait, and those that are built into the input's SteM.
+
+A row has its slot from its arrival until nobody can join it any more; only rows that were built are in the chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Column, Ints
+from penstock.data.types import Type
+from penstock.kernels import chains
+from penstock.state.arena import Arena, Slab
+from penstock.state.index import Index
+from penstock.state.pool import Pool, Slots
+
+UNBUILT = np.iinfo(np.int64).max
+
+
+class Stock:
+    """`keys`: how many indexes there are."""
+
+    def __init__(self, arena: Arena, name: str, types: Sequence[Type], keys: int) -> None:
+        self._arena = arena
+        self.pool = Pool(arena, name, types)
+        self._slab = Slab(
+            arena,
+            f"{name}.about",
+            ts=(np.int64, 0),
+            exp=(np.int64, 0),
+            built=(np.int64, UNBUILT),
+            level=(np.int64, 0),
+            there=(np.bool_, False),
+        )
+        self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
+        if self.pool.capacity:
+            self._fit()
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    @property
+    def ts(self) -> Ints:
+        return self._slab["ts"]
+
+    @property
+    def exp(self) -> Ints:
+        return self._slab["exp"]
+
+    @property
+    def built(self) -> Ints:
+        """The number under which each row was built."""
+        return self._slab["built"]
+
+    @property
+    def level(self) -> Ints:
+        """The best level that is known of each row."""
+        return self._slab["level"]
+
+    def add(self, columns: Sequence[Column], ts: Ints, exp: Ints, level: int) -> Slots:
+        """Rows that are to wait."""
+        slots = self.pool.take(columns, len(ts))
+        self._fit()
+        self.ts[slots], self.exp[slots] = ts, exp
+        self.built[slots], self.level[slots] = UNBUILT, level
+        self._slab["there"][slots] = True
+        return slots
+
+    def _fit(self) -> None:
+        if self.pool.capacity > self._slab.capacity:
+            self._slab.fit(self.pool.capacity)
+            for index in self.indexes:
+                index.fit(self._arena, self.pool.capacity)
+
+    def set_keys(self, slots: Slots, keys: Sequence[Ints]) -> None:
+        for index, key in zip(self.indexes, keys, strict=True):
+            index.key[slots] = key
+
+    def build(self, slots: Slots, numbers: Ints) -> None:
+        """Let rows be found, as the so-many-th."""
+        self.built[slots] = numbers
+        for index in self.indexes:
+            chains.link_slots(slots, index.key, index.head, index.chain, index.back)
+
+    def drop(self, slots: Slots) -> None:
+        """Rows that were never built are wanted no more."""
+        self._slab["there"][slots] = False
+        self.pool.give(slots)
+
+    def stored(self) -> Slots:
+        """The rows that were built and are there."""
+        return np.flatnonzero(self._slab["there"] & (self.built < UNBUILT)).astype(np.int32)
+
+    def purge(self, progress: int) -> int:
+        """Let go of built rows that end before anything that is still to come; returns how many."""
+        over = self._slab["there"] & (self.built < UNBUILT) & (self.exp <= progress)
+        slots = np.flatnonzero(over).astype(np.int32)
+        if len(slots):
+            for index in self.indexes:
+                chains.unlink_slots(slots, index.head, index.chain, index.back)
+            self.drop(slots)
+        return len(slots)
+
+    def columns(self, slots: Array) -> tuple[Column, ...]:
+        return self.pool.frame.at(slots)
