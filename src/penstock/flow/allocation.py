@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.data.batch import Ints
+from penstock.data.batch import Ints, Mask
 from penstock.flow.routes import Determinant, Routes, Stage
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.state.lanes import LEVEL
@@ -57,7 +57,7 @@ class Fifo:
 
     # ------------------------------------------------------------------ parts of others
 
-    def _keep(self, core: int, which: int, rows: Ints, keep: np.ndarray) -> Ints:
+    def _keep(self, core: int, which: int, rows: Ints, keep: Mask) -> Ints:
         """Drop and count the others."""
         routes = self.scheduler.cores[core]
         gone = rows[:, ~keep]
@@ -85,10 +85,11 @@ class Random(Fifo):
         if share >= 1:
             return arrived
         drawn = np.random.default_rng((self.seed, moment.number))
-        return {
-            (core, which): self._keep(core, which, rows, drawn.random(rows.shape[1]) < share)
-            for (core, which), rows in arrived.items()
-        }
+        kept = {}
+        for (core, which), rows in arrived.items():
+            keep = np.less(drawn.random(rows.shape[1]), share)
+            kept[core, which] = self._keep(core, which, rows, keep)
+        return kept
 
 
 class Semantic(Fifo):
@@ -163,5 +164,3 @@ def place(core: Routes, route: Sequence[Stage], places: Mapping[Determinant, int
     """Let classifiers of a route evaluate determinants."""
     for stage in route:
         stage.assessed = tuple(d for d in core.determinants if places.get(d) == stage.at)
-
-

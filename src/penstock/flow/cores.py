@@ -62,7 +62,10 @@ class Core:
         made = []
         for rank in ranks:
             for one in disjuncts(rank):
-                where = [found.get((over[c.index].qualifier, c.name), []) for c in columns(one.criteria)]
+                where = [
+                    found.get((over[c.index].qualifier, over[c.index].name), [])
+                    for c in columns(one.criteria)
+                ]
                 if all(len(at) == 1 for at in where):
                     made.append(Disjunct(rank.level, _moved(one.criteria, over, found)))
         return tuple(made)
@@ -75,9 +78,7 @@ def _places(schema: Schema) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def _moved(
-    expression: Expression, over: Schema, places: Mapping[tuple[str, str], list[int]]
-) -> Expression:
+def _moved(expression: Expression, over: Schema, places: Mapping[tuple[str, str], list[int]]) -> Expression:
     def moved(column: Column) -> Expression:
         field = over[column.index]
         (at,) = places[field.qualifier, field.name]
@@ -133,8 +134,9 @@ def _core(node: Node) -> Core | None:
     predicates = below.predicates if isinstance(below, Join) else ()
     if len(known) == 1 and not isinstance(below, Join):
         # Filters over the only input come first.
-        while above and isinstance(above[-1], Filter):
-            known[0] = replace(known[0], tests=(*known[0].tests, *conjuncts(above.pop().predicate)))
+        while above and isinstance(last := above[-1], Filter):
+            known[0] = replace(known[0], tests=(*known[0].tests, *conjuncts(last.predicate)))
+            above.pop()
     return Core(node, tuple(known), predicates, tuple(above), None, ())
 
 
@@ -145,7 +147,7 @@ def _input(node: Node) -> Input | None:
     while isinstance(below, Filter):
         tests += conjuncts(below.predicate)
         below = below.input
-    base = below
+    base: Node = below
     while isinstance(base, Filter | Project):
         base = base.input
     if isinstance(base, Relation) and not base.table.retroactive:
@@ -168,6 +170,3 @@ def own_tests(core: Core, which: int) -> tuple[Expression, ...]:
     """What an input's rows must pass, over the inputs' columns side by side."""
     start = side_by_side(core.inputs)[which]
     return tuple(shifted(test, start) for test in core.inputs[which].tests)
-
-
-

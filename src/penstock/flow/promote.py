@@ -75,7 +75,9 @@ class Promote(Fifo):
             if (path := core.path(route, one))
         ]
         problem = model.Problem(
-            tuple(model.Route(tuple(self._stage(s) for s in self._rated(core, route))) for core, route in routes),
+            tuple(
+                model.Route(tuple(self._stage(s) for s in self._rated(core, route))) for core, route in routes
+            ),
             tuple(
                 model.Determinant(
                     1 + self.levels.index(one.level), number, one.cost, core.share_of(one), path[0], path[-1]

@@ -8,8 +8,9 @@ Pattern    rows that end as announced in, the same out; not in time order.
 State      a stock of rows for each input (`state.stock`), lanes before each operator (`state.lanes`).
 Cost       a unit a row, a unit for every candidate it meets, and what predicates cost.
 
-The first operator of a route tests its rows and builds them into their SteM; each other looks partners up in one more input.
-A classifier stands before every operator. It is skipped when there is nothing to evaluate.
+Rows are tested first, if there is anything to test. The first operator that looks partners up builds them into their SteM before,
+the others look them up in one more input each. A classifier stands before every operator, so that what it finds insignificant need
+not be built. It is skipped when there is nothing to evaluate.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ class Stage:
     route: int
     at: int
     target: int | None
-    """Which input is looked up; None: rows are tested and built."""
+    """Which input is looked up; None: rows are tested."""
     bound: frozenset[int]
     """Inputs whose rows are there before it."""
     last: bool
+    builds: bool = False
+    """Rows are built into their SteM here."""
     partner: int = -1
     """The bound input whose key is looked up; -1: every row of the target is a candidate."""
     equal: tuple[Equality, ...] = ()
@@ -146,7 +149,12 @@ class Routes:
     def _empty(self) -> list[Stock]:
         """Stocks of no rows."""
         return [
-            Stock(self._site.arena, f"{self._site.name}.{i}", [s[k].type for k in stored] + keys.strings, keys.count)
+            Stock(
+                self._site.arena,
+                f"{self._site.name}.{i}",
+                [s[k].type for k in stored] + keys.strings,
+                keys.count,
+            )
             for i, (s, stored, keys) in enumerate(zip(self._schemas, self._stored, self._keys, strict=True))
         ]
 
@@ -171,10 +179,10 @@ class Routes:
         inputs = self.core.inputs
         bound = [driver]
         own = self._own[driver]
-        first = Stage(
-            driver, 0, None, frozenset(bound), len(inputs) == 1, tests=own, tested=self._units(own)
-        )
-        made = [first]
+        made = []
+        if own or len(inputs) == 1:
+            last = len(inputs) == 1
+            made.append(Stage(driver, 0, None, frozenset(bound), last, tests=own, tested=self._units(own)))
         while len(bound) < len(inputs):
             target, partner = min(
                 ((t, self._partner(t, bound)) for t in range(len(inputs)) if t not in bound),
@@ -185,12 +193,11 @@ class Routes:
             if partner >= 0:
                 self._keys[partner].index([e.side(partner) for e in equal])
             tests = self._tests({*bound, target}, target, equal)
-            made.append(
-                Stage(
-                    driver, len(made), target, frozenset(bound), len(bound) + 1 == len(inputs),
-                    partner, equal, tests, self._units(tests),
-                )  # fmt: skip
-            )
+            stage = Stage(driver, len(made), target, frozenset(bound), len(bound) + 1 == len(inputs))
+            stage.builds = len(bound) == 1
+            stage.partner, stage.equal = partner, equal
+            stage.tests, stage.tested = tests, self._units(tests)
+            made.append(stage)
             bound.append(target)
         return made
 
@@ -200,7 +207,11 @@ class Routes:
     def _tests(self, bound: set[int], target: int, used: Sequence[Equality]) -> tuple[Expression, ...]:
         due = [r.whole for r in self._residuals if _is_due(r, bound, target)]
         for e in self._equalities:
-            if target in (e.left, e.right) and {e.left, e.right} <= bound and (e not in used or len(used) > 1):
+            if (
+                target in (e.left, e.right)
+                and {e.left, e.right} <= bound
+                and (e not in used or len(used) > 1)
+            ):
                 due.append(e.whole)
         return tuple(due)
 
@@ -282,9 +293,7 @@ class Routes:
         live = stock.stored()
         live = live[stock.exp[live] == FOREVER]
         types = [self._schemas[which][k].type for k in stored]
-        both = [
-            concat([a, gone.columns[k]]) for a, k in zip(stock.columns(live), stored, strict=False)
-        ]
+        both = [concat([a, gone.columns[k]]) for a, k in zip(stock.columns(live), stored, strict=False)]
         n = len(live) + len(gone)
         table = words.rows(tuple(both), types, n)
         _, ids = np.unique(table, axis=0, return_inverse=True)
@@ -357,40 +366,36 @@ class Routes:
     def work(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         """Let rows pass an operator: what leaves it, and the units spent."""
         if stage.target is None:
-            out, spent = self._built(stage, rows)
+            out, spent = self._tried(stage, rows)
         else:
             out, spent = self._probed(stage, rows)
         stage.count(rows.shape[1], out.shape[1], spent)
         return out, spent
 
-    def _built(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
-        stock, which = self.stocks[stage.route], stage.route
+    def _tried(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         spent = rows.shape[1] * (1 + stage.tested)
-        rows = self._passed(stage.tests, rows, stock, which)
-        n = rows.shape[1]
-        numbers = np.arange(self._numbers, self._numbers + n)
-        self._numbers += n
-        rows[SEQ] = numbers
-        slots = rows[SLOTS + which].astype(np.int32)
-        if stage.last:
-            stock.drop(slots)  # the row is its own result: nobody will meet it
-        else:
-            stock.build(slots, numbers)
-        return rows, spent
-
-    def _passed(self, tests: Sequence[Expression], rows: Ints, stock: Stock, which: int) -> Ints:
-        for test in tests:
+        for test in stage.tests:
             if not rows.shape[1]:
                 break
             passed = self.holds(test, rows)
             if not passed.all():
-                stock.drop(rows[SLOTS + which, ~passed].astype(np.int32))
+                self.dropped(stage, rows[:, ~passed])
                 rows = rows[:, passed]
-        return rows
+        if stage.last:
+            self.dropped(stage, rows)  # a row is its own result: nobody will meet it
+        return rows, spent
+
+    def _built(self, which: int, rows: Ints) -> None:
+        n = rows.shape[1]
+        rows[SEQ] = np.arange(self._numbers, self._numbers + n)
+        self._numbers += n
+        self.stocks[which].build(rows[SLOTS + which].astype(np.int32), rows[SEQ])
 
     def _probed(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         target = stage.target
         assert target is not None
+        if stage.builds:
+            self._built(stage.route, rows)
         one, stock = self.core.inputs[target], self.stocks[target]
         index = stock.indexes[self._keys[target].index([e.side(target) for e in stage.equal])]
         keys = self._probe_keys(stage, rows)
@@ -434,7 +439,8 @@ class Routes:
         if stage.partner < 0:
             return np.zeros(rows.shape[1], np.int64)
         number = self._keys[stage.partner].index([e.side(stage.partner) for e in stage.equal])
-        return self.stocks[stage.partner].indexes[number].key[rows[SLOTS + stage.partner]]
+        keys: Ints = self.stocks[stage.partner].indexes[number].key[rows[SLOTS + stage.partner]]
+        return keys
 
     def enqueue(self, stage: Stage, rows: Ints, active: frozenset[int]) -> None:
         """Let rows wait before a stage: unsorted if its classifier may find a better level, else by the level they have."""
@@ -469,8 +475,8 @@ class Routes:
         return Batch(rows[TS], rows[END], found, lineage=rows[ORDER])
 
     def dropped(self, stage: Stage, rows: Ints) -> None:
-        """Partial results that nobody goes on with: a row that was never built leaves its stock."""
-        if stage.target is None:
+        """Partial results that nobody goes on with: rows that were not built yet leave their stock."""
+        if stage.target is None or stage.builds:
             self.stocks[stage.route].drop(rows[SLOTS + stage.route].astype(np.int32))
 
     def progress(self, clock: int) -> int:
@@ -495,5 +501,3 @@ class Routes:
 
 def _is_due(residual: Residual, bound: set[int], target: int) -> bool:
     return target in residual.inputs and residual.inputs <= bound
-
-

@@ -2,7 +2,8 @@
 
 Paper      Works 2013, §4.2.1: the highest level that waits first, in every operator; §4.1.1: LIFESPAN.
 Order      the best level first; within it downstream first, so that what was begun is finished; of streams at the same place
-           the one that has had least. A classifier goes by the best level that it may find.
+           the one that has had least. A classifier goes by the best level that it may find. Without a level, rows of streams that are
+           not ranked go before those that were found insignificant: they may meet stored rows that have a rank.
 Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
 Lifespan   a row that waited longer is dropped where it is taken from its lane, and counted; stored rows obey windows only.
 """
@@ -17,8 +18,12 @@ from penstock.flow.routes import Routes, Stage
 from penstock.flow.tallies import Tallies
 from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, TO, TS, Lane
 
-BLOCK = 4096
-"""Rows that are taken at once at the most."""
+LEAST = 0.05
+"""Units to sort a row, at the least."""
+PARTS = 32
+"""A block takes no more than this part of a lifespan."""
+BLOCK, FEW = 1024, 64
+"""Rows that are taken at once at the most; and as long as it is not known what they take."""
 
 
 @dataclass(slots=True)
@@ -69,9 +74,21 @@ class Scheduler:
     def _next(self) -> Job | None:
         return min(
             self._jobs(),
-            key=lambda j: (j.level, -j.stage.at, not j.sorts, self._had.get((j.core, j.stage.route), 0.0)),
+            key=lambda j: (
+                j.level,
+                self._is_plain(j),
+                -j.stage.at,
+                not j.sorts,
+                self._had.get((j.core, j.stage.route), 0.0),
+            ),
             default=None,
         )
+
+    def _is_plain(self, job: Job) -> bool:
+        """Whether rows were sorted and found without a level. Those of streams that have none may yet meet rows that have one."""
+        if job.level != BACK_BURNER or not self.active:
+            return False
+        return any(stage.assessed for stage in self.cores[job.core].routes_by[job.stage.route])
 
     def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
         """Work for so many units from a moment of processing time on: results, and units spent."""
@@ -82,8 +99,7 @@ class Scheduler:
             if job is None:
                 break
             stage, core = job.stage, self.cores[job.core]
-            price = self._price(stage) if job.sorts else max(stage.cost, 1.0)
-            rows = job.lane.take(max(1, int(min(BLOCK, (units - spent) / price))))
+            rows = job.lane.take(self._block(job, units - spent))
             rows = self._fresh(job, rows, began + int(spent))
             if not rows.shape[1]:
                 continue
@@ -101,9 +117,14 @@ class Scheduler:
             self._had[who] = self._had.get(who, 0.0) + took
         return results, spent
 
-    def _price(self, stage: Stage) -> float:
-        """Units to sort a row."""
-        return max(sum(d.cost for d in stage.assessed), 0.05)
+    def _block(self, job: Job, units: float) -> int:
+        """How many rows to take at once: no more than there are units for, and so few that none grows old on the way."""
+        stage = job.stage
+        price = max(sum(d.cost for d in stage.assessed), LEAST) if job.sorts else max(stage.cost, 1.0)
+        most = BLOCK if job.sorts or stage.came >= FEW else FEW
+        if self.lifespan is not None:
+            units = min(units, self.lifespan / PARTS)
+        return max(1, int(min(most, units / price)))
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
         core, stage = self.cores[job.core], job.stage
@@ -178,5 +199,3 @@ def oldest(lanes: Sequence[Lane]) -> int | None:
     """When the row came that waits longest."""
     found = [int(chunk[CAME].min()) for lane in lanes for chunk in lane.chunks()]
     return min(found, default=None) if found else None
-
-

@@ -85,7 +85,7 @@ class Tallies:
                     "shed": self.left_out.get(level, 0),
                 }
                 for level in levels
-            ]
+            ],
         }
 
 
@@ -95,7 +95,7 @@ def _counted(rows: Ints) -> Sequence[tuple[int, int]]:
 
 
 def place(core: int, stage: Stage) -> str:
-    """An operator's name: `input 1: source` or `input 1: join with input 2`."""
-    what = "source" if stage.target is None else f"join with input {stage.target + 1}"
+    """An operator's name: `input 1: tests` or `input 1: join with input 2`."""
+    what = "tests" if stage.target is None else f"join with input {stage.target + 1}"
     prefix = f"core {core + 1}, " if core else ""
     return f"{prefix}input {stage.route + 1}: {what}"

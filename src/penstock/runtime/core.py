@@ -53,9 +53,7 @@ class Workshop:
         self.upkeep = Upkeep()
 
     def site(self, name: str) -> Site:
-        return Site(
-            self.arena, name, self.evaluator, self.since, self.upkeep, tells=False, may_move=False
-        )
+        return Site(self.arena, name, self.evaluator, self.since, self.upkeep, tells=False, may_move=False)
 
     def pipeline(self, node: Node, prefix: str) -> Pipeline:
         """The ordinary operators of a part of the plan."""

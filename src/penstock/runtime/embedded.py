@@ -75,9 +75,7 @@ class Engine:
             if self.policies.share and self.policies.budget is None
             else None
         )
-        self._running = Running(
-            self.strings, catalog.functions, self.upkeep, self.sharing, self.policies
-        )
+        self._running = Running(self.strings, catalog.functions, self.upkeep, self.sharing, self.policies)
         self._later: list[Standing] = []
         """Queries that begin at a later instant."""
         self.time_type: Type | None = None
@@ -219,9 +217,7 @@ class Engine:
 
     def _came(self, rows: int) -> None:
         self._unseen += rows
-        if self.policies.budget is None and (
-            self._unseen >= self._running.slice or self.catalog.functions
-        ):
+        if self.policies.budget is None and (self._unseen >= self._running.slice or self.catalog.functions):
             self._advance()
 
     def settle(self) -> None:

@@ -72,7 +72,8 @@ class Ranked(Pipeline):
         workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type)
         above, found = cores(root, "core")
         self._cores = [
-            CoreRun(core, n, workshop, core.disjuncts(levels.ranks, levels.over)) for n, core in enumerate(found)
+            CoreRun(core, n, workshop, core.disjuncts(levels.ranks, levels.over))
+            for n, core in enumerate(found)
         ]
         self._above = None if above is None else workshop.whole(above, "above.")
         self.sources = list(
@@ -168,7 +169,9 @@ class Ranked(Pipeline):
             for n, core in enumerate(self._cores):
                 for which, rows in core.admit(part.rows[n], self._time):
                     key = n, which
-                    arrived[key] = rows if key not in arrived else np.concatenate([arrived[key], rows], axis=1)
+                    arrived[key] = (
+                        rows if key not in arrived else np.concatenate([arrived[key], rows], axis=1)
+                    )
             self._tables.append((part.now, part.tables))
             self._now = part.now
         for n, core in enumerate(self._cores):
