@@ -47,6 +47,22 @@ def test_standing_queries_come_and_go() -> None:
     assert lines[-1] == "2 queries left"
 
 
+@pytest.mark.parametrize("name", ["home_arrest", "stock_market"])
+def test_ranked_examples_tell_answers_of_every_rank_the_best_first(name: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec((ROOT / f"examples/{name}.py").read_text(encoding="utf-8"), {})
+    lines = printed.getvalue()
+    told = re.findall(r"^rank (.): ([\d,]+) answers, the first: \w", lines, re.MULTILINE)
+    assert [rank for rank, _ in told] == ["1", "2", "3", "-"]
+    counts = [int(count.replace(",", "")) for _, count in told]
+    assert min(counts) > 0
+    if name == "home_arrest":
+        assert lines.endswith(f"\n{sum(counts):,} answers\n")
+    else:
+        assert len(re.findall(r"^[A-Z][\w ]+: \d+\.\d\d$", lines, re.MULTILINE)) == 10
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 )

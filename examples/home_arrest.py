@@ -1,0 +1,30 @@
+"""Prisoners under home arrest: who is where he should not be, the dangerous first, and which officer is near."""
+
+import penstock
+from penstock.surfaces.figures.tp import city, queries
+
+made = city.make("5-10-15", seconds=60)
+s = penstock.connect()
+s.execute(city.DECLARATIONS)
+s.update_table("prisonerInfo", insert=made.info[0][1])
+near = s.query(queries.home_arrest(levels=3), name="near")
+print(near.sql)
+print(f"{len(near.ranks)} ranks; answers are of use for {(near.lifespan or 0) // 1000} ms")
+
+told = [0, 0, 0, 0]
+first = {}
+for until, rows in made.feed.pushes(every=5):
+    for stream, batch in rows.items():
+        s.push(stream, batch)
+    s.advance(until)
+    for row in near.changes().to_pylist():
+        rank = int(made.levels[row["prisonerid"]])  # 0: no criterion holds
+        told[rank] += 1
+        first.setdefault(rank, row)
+
+for rank, row in sorted(first.items(), key=lambda one: one[0] or 4):
+    print(
+        f"rank {rank or '-'}: {told[rank]:,} answers, the first: prisoner {row['prisonerid']}"
+        f" at ({row['x']:.2f}, {row['y']:.2f}), officer {row['officerid']}"
+    )
+print(f"{sum(told):,} answers")
