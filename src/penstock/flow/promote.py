@@ -56,11 +56,25 @@ class Promote(Fifo):
         routes = self.scheduler.cores[core]
         for one in routes.determinants:
             open_ = np.flatnonzero(some[LEVEL] > one.level)
-            if len(open_) and one.inputs <= stage.bound:
-                some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
+            if one.inputs <= stage.bound:
+                if len(open_):
+                    some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
+            else:
+                self.expired[one.level] += round(rest.shape[1] * self._foreseen(routes, stage, one))
         for level, count in zip(*np.unique(some[LEVEL], return_counts=True), strict=True):
             if level < BACK_BURNER:
                 self.expired[int(level)] += max(1, round(int(count) * rest.shape[1] / some.shape[1]))
+
+    def _foreseen(self, core: Routes, stage: Stage, one: Determinant) -> float:
+        """The share of rows before a stage that a determinant would find later on."""
+        route = core.routes_by[stage.route]
+        path = core.path(route, one)
+        if not path:
+            return 0.0
+        passed = 1.0
+        for before in route[stage.at : path[0]]:
+            passed *= before.selectivity
+        return passed * core.share_of(one)
 
     def adapt(self, moment: Moment) -> None:
         self.trigger = self._fired()
@@ -94,11 +108,12 @@ class Promote(Fifo):
         active = self.scheduler.active
         if self.plan is None:
             return 0
-        if any(level not in active for level in self.expired):
+        expired = [level for level, count in self.expired.items() if count]
+        if any(level not in active for level in expired):
             return 1
-        if any(level < max(active) for level in self.expired if level in active):
+        if any(level < max(active) for level in expired):
             return 2
-        return 3 if not self.expired and active else None
+        return 3 if not expired and active else None
 
     def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""

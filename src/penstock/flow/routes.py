@@ -34,7 +34,7 @@ from penstock.plan.units import units
 from penstock.state import words
 from penstock.state.lanes import BACK_BURNER, CAME, END, FROM, LEVEL, ORDER, SEQ, SLOTS, TO, TS, Lane
 from penstock.state.pool import Slots
-from penstock.state.stock import Stock
+from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
 NEVER = np.iinfo(np.int64).min
 UNKNOWN = 0.1
@@ -66,6 +66,8 @@ class Stage:
     last: bool
     builds: bool = False
     """Rows are built into their SteM here."""
+    before: bool = False
+    """A table is looked up before rows are built."""
     partner: int = -1
     """The bound input whose key is looked up; -1: every row of the target is a candidate."""
     equal: tuple[Equality, ...] = ()
@@ -186,7 +188,7 @@ class Routes:
         while len(bound) < len(inputs):
             target, partner = min(
                 ((t, self._partner(t, bound)) for t in range(len(inputs)) if t not in bound),
-                key=lambda o: (o[1] < 0, not inputs[o[0]].table, o[0]),
+                key=lambda o: (self._distance(*o, bound), not inputs[o[0]].table, o[0]),
             )
             equal = self._between(target, partner) if partner >= 0 else ()
             self._keys[target].index([e.side(target) for e in equal])
@@ -194,12 +196,26 @@ class Routes:
                 self._keys[partner].index([e.side(partner) for e in equal])
             tests = self._tests({*bound, target}, target, equal)
             stage = Stage(driver, len(made), target, frozenset(bound), len(bound) + 1 == len(inputs))
-            stage.builds = len(bound) == 1
+            stage.builds = target == self._first_stream(driver, target, made)
+            stage.before = not stage.builds and not any(s.builds for s in made)
             stage.partner, stage.equal = partner, equal
             stage.tests, stage.tested = tests, self._units(tests)
             made.append(stage)
             bound.append(target)
         return made
+
+    def _first_stream(self, driver: int, target: int, before: Sequence[Stage]) -> int:
+        """Where rows are to be built: before the first stream is looked up; if there is none, before the first table."""
+        if any(s.builds for s in before):
+            return -1
+        streams = [i for i, one in enumerate(self.core.inputs) if not one.table and i != driver]
+        return target if not streams or not self.core.inputs[target].table else -1
+
+    def _distance(self, target: int, partner: int, bound: Sequence[int]) -> int:
+        """How a target hangs together with what is bound: by a key, by another predicate, not at all."""
+        if partner >= 0:
+            return 0
+        return 1 if any(_is_due(r, {*bound, target}, target) for r in self._residuals) else 2
 
     def _partner(self, target: int, bound: Sequence[int]) -> int:
         return next((p for p in bound if self._between(p, target)), -1)
@@ -276,6 +292,11 @@ class Routes:
     def update(self, which: int, batch: Batch) -> None:
         """A table changes: rows of it begin, and rows end."""
         stock = self.stocks[which]
+        for i in self.routes_by:
+            slots = self.stocks[i].resting()
+            if len(slots):
+                # What came so far has met the table as it was; what comes now may find them with the table as it is.
+                self._number(i, slots)
         if batch.sign is not None:
             gone = batch.take(np.flatnonzero(batch.sign < 0))
             if len(gone):
@@ -386,10 +407,15 @@ class Routes:
         return rows, spent
 
     def _built(self, which: int, rows: Ints) -> None:
-        n = rows.shape[1]
-        rows[SEQ] = np.arange(self._numbers, self._numbers + n)
-        self._numbers += n
-        self.stocks[which].build(rows[SLOTS + which].astype(np.int32), rows[SEQ])
+        """Rows that are not built yet are; a row may drive several partial results, one for each row of a table."""
+        stock, slots = self.stocks[which], rows[SLOTS + which].astype(np.int32)
+        new = slots[stock.built[slots] == UNBUILT]
+        self._number(which, new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))])
+        rows[SEQ] = stock.built[slots]
+
+    def _number(self, which: int, slots: Slots) -> None:
+        self.stocks[which].build(slots, np.arange(self._numbers, self._numbers + len(slots)))
+        self._numbers += len(slots)
 
     def _probed(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         target = stage.target
@@ -431,6 +457,9 @@ class Routes:
             if not out.shape[1]:
                 break
             out = out[:, self.holds(test, out)]
+        if stage.before:
+            stock, own = self.stocks[stage.route], SLOTS + stage.route
+            stock.lay_aside(np.setdiff1d(rows[own], out[own]).astype(np.int32), RESTING)
         if stage.last:
             out = out[:, (out[FROM] <= out[TS]) & (out[TS] < out[TO])]
         return out, spent
@@ -476,8 +505,11 @@ class Routes:
 
     def dropped(self, stage: Stage, rows: Ints) -> None:
         """Partial results that nobody goes on with: rows that were not built yet leave their stock."""
-        if stage.target is None or stage.builds:
-            self.stocks[stage.route].drop(rows[SLOTS + stage.route].astype(np.int32))
+        stock, slots = self.stocks[stage.route], rows[SLOTS + stage.route].astype(np.int32)
+        if stage.target is None or (stage.at == 0 and (stage.before or stage.builds)):
+            stock.drop(slots)
+        elif stage.before or stage.builds:
+            stock.lay_aside(slots, DEAD)  # another partial result may name the row
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""

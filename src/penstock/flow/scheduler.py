@@ -2,8 +2,8 @@
 
 Paper      Works 2013, §4.2.1: the highest level that waits first, in every operator; §4.1.1: LIFESPAN.
 Order      the best level first; within it downstream first, so that what was begun is finished; of streams at the same place
-           the one that has had least. A classifier goes by the best level that it may find. Without a level, rows of streams that are
-           not ranked go before those that were found insignificant: they may meet stored rows that have a rank.
+           the one that has had least. A classifier goes by the best level that it may find. Without a level, rows that are still to be
+           classified go first, then those of streams that have no levels, then what was found insignificant.
 Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
 Lifespan   a row that waited longer is dropped where it is taken from its lane, and counted; stored rows obey windows only.
 """
@@ -76,7 +76,7 @@ class Scheduler:
             self._jobs(),
             key=lambda j: (
                 j.level,
-                self._is_plain(j),
+                self._prospect(j),
                 -j.stage.at,
                 not j.sorts,
                 self._had.get((j.core, j.stage.route), 0.0),
@@ -84,11 +84,15 @@ class Scheduler:
             default=None,
         )
 
-    def _is_plain(self, job: Job) -> bool:
-        """Whether rows were sorted and found without a level. Those of streams that have none may yet meet rows that have one."""
+    def _prospect(self, job: Job) -> int:
+        """Of rows without a level: 0, a classifier is still before them; 1, their stream has no levels, but they may meet stored
+        rows that have one; 2, they were found insignificant."""
         if job.level != BACK_BURNER or not self.active:
-            return False
-        return any(stage.assessed for stage in self.cores[job.core].routes_by[job.stage.route])
+            return 0
+        route = self.cores[job.core].routes_by[job.stage.route]
+        if any(stage.assessed for stage in route[job.stage.at + 1 :]):
+            return 0
+        return 2 if any(stage.assessed for stage in route) else 1
 
     def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
         """Work for so many units from a moment of processing time on: results, and units spent."""

@@ -137,7 +137,8 @@ class Ranked(Pipeline):
         rows = sum(len(batch) for part in slices for own in part.rows for batch in own)
         if not self.busy and rows * self._price > have:
             self._get_busy()
-        said = self._busily(slices, have) if self.busy else self._calmly(slices, have, rows)
+        granted = have if units is None else float(units)
+        said = self._busily(slices, have, granted) if self.busy else self._calmly(slices, have, rows)
         if units is not None:
             self._time += int(units)
         return said
@@ -160,9 +161,9 @@ class Ranked(Pipeline):
         self.tallies.in_time += sum(len(batch) for batch, _ in said)
         return said
 
-    def _busily(self, slices: Sequence[Slice], have: float) -> list[tuple[Batch, int]]:
+    def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> list[tuple[Batch, int]]:
         lifespan = None if self.lifespan is None else float(self.lifespan)
-        moment = Moment(have, lifespan, self._steps)
+        moment = Moment(granted, lifespan, self._steps)
         self.scheduler.lifespan = self.lifespan
         arrived: Arrived = {}
         for part in slices:

@@ -1,6 +1,7 @@
 """The rows of one input of a core: those that wait, and those that are built into the input's SteM.
 
-A row has its slot from its arrival until nobody can join it any more; only rows that were built are in the chains.
+A row has its slot from its arrival until nobody can join it any more; only rows that were built are in the chains. One that a table
+keeps from being built rests: it is built if the table changes, and goes when it ends.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from penstock.state.index import Index
 from penstock.state.pool import Pool, Slots
 
 UNBUILT = np.iinfo(np.int64).max
+RESTING, DEAD = 1, 2
+"""Of rows that were not built: a table's row is missing; nobody wants it any more, but partial results may name it."""
 
 
 class Stock:
@@ -33,6 +36,7 @@ class Stock:
             built=(np.int64, UNBUILT),
             level=(np.int64, 0),
             there=(np.bool_, False),
+            rest=(np.int8, 0),
         )
         self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
         if self.pool.capacity:
@@ -66,6 +70,7 @@ class Stock:
         self.ts[slots], self.exp[slots] = ts, exp
         self.built[slots], self.level[slots] = UNBUILT, level
         self._slab["there"][slots] = True
+        self._slab["rest"][slots] = 0
         return slots
 
     def _fit(self) -> None:
@@ -81,8 +86,17 @@ class Stock:
     def build(self, slots: Slots, numbers: Ints) -> None:
         """Let rows be found, as the so-many-th."""
         self.built[slots] = numbers
+        self._slab["rest"][slots] = 0
         for index in self.indexes:
             chains.link_slots(slots, index.key, index.head, index.chain, index.back)
+
+    def lay_aside(self, slots: Slots, why: int) -> None:
+        """Rows that are not built (RESTING or DEAD)."""
+        slots = slots[(self.built[slots] == UNBUILT) & (self._slab["rest"][slots] != DEAD)]
+        self._slab["rest"][slots] = why
+
+    def resting(self) -> Slots:
+        return np.flatnonzero(self._slab["there"] & (self._slab["rest"] == RESTING)).astype(np.int32)
 
     def drop(self, slots: Slots) -> None:
         """Rows that were never built are wanted no more."""
@@ -95,11 +109,12 @@ class Stock:
 
     def purge(self, progress: int) -> int:
         """Let go of built rows that end before anything that is still to come; returns how many."""
-        over = self._slab["there"] & (self.built < UNBUILT) & (self.exp <= progress)
-        slots = np.flatnonzero(over).astype(np.int32)
+        idle = (self.built < UNBUILT) | (self._slab["rest"] > 0)
+        slots = np.flatnonzero(self._slab["there"] & idle & (self.exp <= progress)).astype(np.int32)
         if len(slots):
+            linked = slots[self.built[slots] < UNBUILT]
             for index in self.indexes:
-                chains.unlink_slots(slots, index.head, index.chain, index.back)
+                chains.unlink_slots(linked, index.head, index.chain, index.back)
             self.drop(slots)
         return len(slots)
 
