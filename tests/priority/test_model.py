@@ -108,4 +108,4 @@ def test_theorem_1_counts_placements() -> None:
 )
 def test_ill_formed_determinants_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="Determinant"):
-        line(replace(Determinant(1, 0, 1, 0.5, 0, 1), **wrong))  # type: ignore[arg-type]
+        line(replace(Determinant(1, 0, 1, 0.5, 0, 1), **wrong))

@@ -65,10 +65,7 @@ def test_a_level_needs_all_its_determinants(search: Callable[[Problem], Promotio
     )
     found = search(problem)
     assert (found.active, found.places) == ((1,), {1: 0})
-    assert (
-        found.latency == (101 + 51 + 26 * 3 - 1 + 1 + 75, 554, 554)
-        or found.latency[0] <= 300 < found.latency[1]
-    )
+    assert found.latency == (101 + (50 + 1) + (25 + 1) * 3, 554, 554)
 
 
 def test_rop_puts_a_level_where_the_next_one_comes_too_late() -> None:
@@ -185,6 +182,7 @@ def test_greed_loses_sometimes_and_not_often() -> None:
     assert seen["exact is not exhaustive"] == 0
     assert needed > 100
     assert 0.02 < lost / needed < 0.5
+    assert seen["exact: a level too late, with delays counted where they are"] < needed / 20
     assert seen["better if not ordered"] < seen["problems"] / 10
 
 

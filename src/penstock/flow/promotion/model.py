@@ -10,9 +10,9 @@ Latency    Eq. 4.1 and 4.2: back burner at the operators before the classifier, 
            level and of better ones on the route cost.
 Cost       units a second: of a determinant × rows a second that are left for it. A row that a more significant level has promoted
            at the same classifier or before is not (Properties 1 and 2); one of the same level is, as Property 1 has it.
-Left out   where those others are evaluated, if it is before: their rows are counted at the row's own classifier. So latency depends on one
-           determinant and its place. What is evaluated where as a second budget beside the cost makes a knapsack of it: a level's
-           determinants may then be chosen to delay the next level just so much (subset sum), and no polynomial search is known.
+Left out   that those others may be evaluated at an earlier classifier, which other rows pass: all are counted at the row's own. So latency
+           depends on one determinant and its place. Counted where they are, their delay would be a second budget beside the cost, and the places
+           of a level's determinants a subset sum.
 
 Placements are *ordered* (Def. 5): along a route no determinant is evaluated before one of a more significant level. The paper
 proves that others never win (Thm. 3), but ignores that rows may become more along a route; here it is a condition, because a
