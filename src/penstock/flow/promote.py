@@ -8,7 +8,6 @@ Adaptor    classifiers evaluate other determinants and lanes are lined up anew; 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +22,8 @@ from penstock.state.lanes import BACK_BURNER, LEVEL
 
 SAMPLE = 64
 """Rows of a batch that expired which are looked at for their level."""
+HARDLY = 0.5
+"""Rows of a level that expired in a step, by estimate: fewer are none."""
 LEAST = 0.05
 """Of a step's units that classifiers may always have."""
 
@@ -32,7 +33,7 @@ class Promote(Fifo):
 
     def __init__(self, scheduler: Scheduler, seed: int) -> None:
         self.levels = sorted({d.level for core in scheduler.cores for d in core.determinants})
-        self.expired: Counter[int] = Counter()
+        self.expired: dict[int, float] = {}
         """By level, since the last look; of rows without a level an estimate."""
         self.trigger: int | None = None
         """Which trigger fired last."""
@@ -48,7 +49,7 @@ class Promote(Fifo):
         """Which levels would rows have had that expired?"""
         known = rows[LEVEL] < BACK_BURNER
         for level, count in zip(*np.unique(rows[LEVEL, known], return_counts=True), strict=True):
-            self.expired[int(level)] += int(count)
+            self._count(int(level), int(count))
         rest = rows[:, ~known]
         if not rest.shape[1]:
             return
@@ -60,10 +61,13 @@ class Promote(Fifo):
                 if len(open_):
                     some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
             else:
-                self.expired[one.level] += round(rest.shape[1] * self._foreseen(routes, stage, one))
+                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
         for level, count in zip(*np.unique(some[LEVEL], return_counts=True), strict=True):
             if level < BACK_BURNER:
-                self.expired[int(level)] += max(1, round(int(count) * rest.shape[1] / some.shape[1]))
+                self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
+
+    def _count(self, level: int, rows: float) -> None:
+        self.expired[level] = self.expired.get(level, 0.0) + rows
 
     def _foreseen(self, core: Routes, stage: Stage, one: Determinant) -> float:
         """The share of rows before a stage that a determinant would find later on."""
@@ -108,7 +112,7 @@ class Promote(Fifo):
         active = self.scheduler.active
         if self.plan is None:
             return 0
-        expired = [level for level, count in self.expired.items() if count]
+        expired = [level for level, count in self.expired.items() if count >= HARDLY]
         if any(level not in active for level in expired):
             return 1
         if any(level < max(active) for level in expired):

@@ -1,16 +1,18 @@
 """What a placement of determinants is worth: latency by level, and what the classifiers cost.
 
-Paper      Works, *Targeted prioritized processing* (TP), §4.1.4 and §4.3.3 to §4.3.5.
+Paper      Works, *Targeted Prioritized Processing in Overloaded Data Stream Systems*, 2013 (TP), §4.1.4 and §4.3.3 to §4.3.5.
 Invariant  all searches (`exact`, `exhaustive`, `rop`) judge by these functions and no others.
 Latency    Eq. 4.1 and 4.2: back burner at the operators before the classifier, then the classifier, then promoted. The queue of an
            operator or classifier is read as the rows that reach it before ours: those that wait at its stage, and those that wait before
            it as far as the operators between let them through; what our classifier promotes of them is ahead of us from there on. Within a level
            the engine works downstream first, so a backlog stands at the source, and queues at later stages alone would hide what it will take
-           there. (With selectivities of 0 this is Eq. 4.1 as printed.)
+           there. (With selectivities of 0 this is Eq. 4.1 as printed.) A classifier takes, for each of these rows, what the determinants of our
+           level and of better ones on the route cost.
 Cost       units a second: of a determinant × rows a second that are left for it. A row that a more significant level has promoted
            at the same classifier or before is not (Properties 1 and 2); one of the same level is, as Property 1 has it.
-Left out   what a determinant's classifier does to the latency of other levels: the time to evaluate it, and the rows it promotes
-           past them. So latency depends on one determinant and its place, and the searches need not carry delays along.
+Left out   that those others may be evaluated at an earlier classifier, which other rows pass: all are counted at the row's own. So latency
+           depends on one determinant and its place. Counted where they are, their delay would be a second budget beside the cost, and the places
+           of a level's determinants a subset sum.
 
 Placements are *ordered* (Def. 5): along a route no determinant is evaluated before one of a more significant level. The paper
 proves that others never win (Thm. 3), but ignores that rows may become more along a route; here it is a condition, because a
@@ -144,9 +146,13 @@ class Problem:
     def latencies(self) -> tuple[Mapping[int, float], ...]:
         """By determinant and place: latency of the rows it promotes."""
         return tuple(
-            {place: latency(self.routes[one.route], one, place) for place in one.path}
+            {place: latency(self.routes[one.route], one, place, self._asked(one)) for place in one.path}
             for one in self.determinants
         )
+
+    def _asked(self, one: Determinant) -> float:
+        """Units a row takes until this determinant and all that may come before it have been evaluated."""
+        return sum(d.cost for d in self.determinants if d.route == one.route and d.level <= one.level)
 
     @cached_property
     def at_rest(self) -> tuple[float, ...]:
@@ -159,7 +165,7 @@ class Problem:
     def work(self, number: int, place: int, places: Mapping[int, int]) -> float:
         """Units a second for a determinant at a place, if those of more significant levels are evaluated at these."""
         one = self.determinants[number]
-        left = prod(1 - self.determinants[i].share for i in self.better[number] if places[i] < place)
+        left = prod(1 - self.determinants[i].share for i in self.better[number] if places[i] <= place)
         return one.cost * self.routes[one.route].stages[place].rate * left
 
     def ordered(self, places: Mapping[int, int]) -> bool:
@@ -179,12 +185,12 @@ class Promotion:
     cost: float
 
 
-def latency(route: Route, one: Determinant, place: int) -> float:
-    """Eq. 4.2 for the rows that a determinant promotes at a place."""
+def latency(route: Route, one: Determinant, place: int, asked: float) -> float:
+    """Eq. 4.2 for the rows that a determinant promotes at a place, if the classifier takes so long for a row."""
     before, after = route.stages[:place], route.stages[place:]
     waiting = route.ahead(BACK_BURNER)[place]
     total = sum((rows + 1) * stage.cost for rows, stage in zip(route.ahead(ALL), before, strict=False))
-    total += (waiting + 1) * one.cost
+    total += (waiting + 1) * asked
     promoted = waiting * one.share
     for rows, stage in zip(route.ahead(slice(one.level))[place:], after, strict=True):
         total += (rows + promoted + 1) * stage.cost

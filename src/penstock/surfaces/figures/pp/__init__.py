@@ -1,0 +1,1 @@
+"""Figures on proactive promotion."""
