@@ -22,6 +22,8 @@ from penstock.state.lanes import BACK_BURNER, LEVEL
 
 SAMPLE = 64
 """Rows of a batch that expired which are looked at for their level."""
+DOUBT = 4.0
+"""How often the latency without promotion must fit into a lifespan before levels are active no more."""
 HARDLY = 0.5
 """Rows of a level that expired in a step, by estimate: fewer are none."""
 LEAST = 0.05
@@ -38,6 +40,11 @@ class Promote(Fifo):
         self.trigger: int | None = None
         """Which trigger fired last."""
         self.plan: model.Promotion | None = None
+        self._ranked = [
+            {r[0].route for r in core.routes if any(core.path(r, d) for d in core.determinants)}
+            for core in scheduler.cores
+        ]
+        """By core: the streams that have levels."""
         scheduler.lost = self._lost
         super().__init__(scheduler, seed)
 
@@ -47,6 +54,11 @@ class Promote(Fifo):
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
+        if stage.route not in self._ranked[core]:
+            # They have none, but might have met rows of any.
+            for level in self.levels:
+                self._count(level, rows.shape[1])
+            return
         known = rows[LEVEL] < BACK_BURNER
         for level, count in zip(*np.unique(rows[LEVEL, known], return_counts=True), strict=True):
             self._count(int(level), int(count))
@@ -82,6 +94,8 @@ class Promote(Fifo):
 
     def adapt(self, moment: Moment) -> None:
         self.trigger = self._fired()
+        # While rows expire nothing fits that is not promoted; once levels are active, queues tell less than there would be without.
+        doubt = float("inf") if any(self.expired.values()) else DOUBT if self.scheduler.active else 1.0
         self.expired.clear()
         if self.trigger is None or not self.levels:
             return
@@ -104,6 +118,7 @@ class Promote(Fifo):
             ),
             float("inf") if moment.lifespan is None else moment.lifespan,
             self._capacity(moment, routes),
+            doubt,
         )
         self.plan = exact(problem)
         self._apply(routes, asked)

@@ -1,9 +1,10 @@
 """The scheduler of a query under overload: which rows are worked on next, and until when.
 
 Paper      Works 2013, §4.2.1: the highest level that waits first, in every operator; §4.1.1: LIFESPAN.
-Order      the best level first; within it downstream first, so that what was begun is finished; of streams at the same place
-           the one that has had least. A classifier goes by the best level that it may find. Without a level, rows that are still to be
-           classified go first, then those of streams that have no levels, then what was found insignificant.
+Order      the best level first; within it the stream that has had least in this step, so that both inputs of a join get on; of a
+           stream what is furthest, so that what was begun is finished. Rows that are still to be classified go by the best level that may
+           be found of them, and those of a stream that has no levels by the best that there is: they may meet rows that have it. Where no
+           level is active, rows go as they came.
 Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
 Lifespan   a row that waited longer is dropped where it is taken from its lane, and counted; stored rows obey windows only.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from penstock.data.batch import Batch, Ints
 from penstock.flow.routes import Routes, Stage
 from penstock.flow.tallies import Tallies
-from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, TO, TS, Lane
+from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, TO, TS, Lane
 
 LEAST = 0.05
 """Units to sort a row, at the least."""
@@ -51,7 +52,7 @@ class Scheduler:
         self.lost: Callable[[int, Stage, Ints], None] | None = None
         """Looks at rows that expired."""
         self._had: dict[tuple[int, int], float] = {}
-        """Units that each stream has had."""
+        """Units that each stream has had in this step."""
 
     @property
     def waiting(self) -> int:
@@ -62,42 +63,42 @@ class Scheduler:
 
     def _jobs(self) -> Iterator[Job]:
         for number, core in enumerate(self.cores):
-            for stage in core.stages:
-                if len(stage.unsorted):
-                    best = min((d.level for d in stage.assessed), default=BACK_BURNER)
-                    level = best if best in self.active else BACK_BURNER
-                    yield Job(number, stage, level, stage.unsorted, True)
-                for level, lane in stage.lanes.items():
-                    if len(lane):
-                        yield Job(number, stage, level, lane, False)
+            for route in core.routes:
+                pending = BACK_BURNER  # the best level that a classifier further on may find
+                ranked = any(stage.assessed for stage in route)
+                for stage in reversed(route):
+                    found = min((d.level for d in stage.assessed), default=BACK_BURNER)
+                    for level, lane in stage.lanes.items():
+                        if len(lane):
+                            yield Job(number, stage, self._urgency(level, pending, ranked), lane, False)
+                    pending = min(pending, found)
+                    if len(stage.unsorted):
+                        yield Job(number, stage, self._urgency(found, pending, ranked), stage.unsorted, True)
+
+    def _urgency(self, level: int, pending: int, ranked: bool) -> int:
+        """By which level rows go: their own; or the best that may be found of them; or, where their stream has none, the best
+        that rows have which they may meet."""
+        if not self.active:
+            return BACK_BURNER
+        if not ranked:
+            return min(self.active)
+        return min(level, pending)
 
     def _next(self) -> Job | None:
+        if not self.active:
+            return min(self._jobs(), key=lambda j: (-j.stage.at, j.lane.first[ORDER]), default=None)
+        had = self._had
         return min(
             self._jobs(),
-            key=lambda j: (
-                j.level,
-                self._prospect(j),
-                -j.stage.at,
-                not j.sorts,
-                self._had.get((j.core, j.stage.route), 0.0),
-            ),
+            key=lambda j: (j.level, had.get((j.core, j.stage.route), 0.0), -j.stage.at, not j.sorts),
             default=None,
         )
-
-    def _prospect(self, job: Job) -> int:
-        """Of rows without a level: 0, a classifier is still before them; 1, their stream has no levels, but they may meet stored
-        rows that have one; 2, they were found insignificant."""
-        if job.level != BACK_BURNER or not self.active:
-            return 0
-        route = self.cores[job.core].routes_by[job.stage.route]
-        if any(stage.assessed for stage in route[job.stage.at + 1 :]):
-            return 0
-        return 2 if any(stage.assessed for stage in route) else 1
 
     def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
         """Work for so many units from a moment of processing time on: results, and units spent."""
         results: list[tuple[int, Batch]] = []
         spent = 0.0
+        self._had.clear()
         while spent < units:
             job = self._next()
             if job is None:
@@ -145,18 +146,33 @@ class Scheduler:
     def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:
         """Rows that are worth going on with."""
         core, stage = self.cores[job.core], job.stage
-        gone = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
+        over = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
+        if over.any():
+            core.dropped(stage, rows[:, over])
+            rows = rows[:, ~over]
         if self.lifespan is not None:
             old = now - rows[CAME] > self.lifespan
             if old.any():
-                self.tallies.expired(job.core, stage, rows[:, old])
-                if self.lost is not None:
-                    self.lost(job.core, stage, rows[:, old])
-                gone |= old
-        if not gone.any():
-            return rows
-        core.dropped(stage, rows[:, gone])
-        return rows[:, ~gone]
+                self._expire(job.core, stage, rows[:, old])
+                rows = rows[:, ~old]
+        return rows
+
+    def _expire(self, core: int, stage: Stage, rows: Ints) -> None:
+        self.tallies.expired(core, stage, rows)
+        if self.lost is not None:
+            self.lost(core, stage, rows)
+        self.cores[core].dropped(stage, rows)
+
+    def sweep(self, now: int) -> None:
+        """Rows that nobody has come to within their lifespan go: they would hold up what waits for progress."""
+        if self.lifespan is None:
+            return
+        for number, core in enumerate(self.cores):
+            for stage in core.stages:
+                for lane in stage.every():
+                    rows = lane.too_old(now - self.lifespan)
+                    if rows is not None:
+                        self._expire(number, stage, rows)
 
     def rearrange(self) -> None:
         """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""

@@ -183,6 +183,7 @@ class Ranked(Pipeline):
         for (n, which), rows in self.allocation.admitted(arrived, moment).items():
             self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
         results, spent = self.scheduler.run(have, self._time)
+        self.scheduler.sweep(self._time + int(min(have, spent)))
         self.spent = spent
         self.arena.visits += int(spent)
         self._owed = max(spent - have, 0.0) if have != float("inf") else 0.0

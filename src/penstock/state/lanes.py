@@ -31,6 +31,11 @@ class Lane:
     def __len__(self) -> int:
         return self._rows
 
+    @property
+    def first(self) -> Ints:
+        """The row that waits longest."""
+        return self._chunks[0][:, 0]
+
     def put(self, rows: Ints) -> None:
         if rows.shape[1]:
             self._chunks.append(rows)
@@ -49,6 +54,20 @@ class Lane:
             left -= chunk.shape[1]
         self._rows -= most - left
         return taken[0] if len(taken) == 1 else np.concatenate(taken, axis=1)
+
+    def too_old(self, before: int) -> Ints | None:
+        """Rows that came before a moment, which are here no more."""
+        gone: list[Ints] = []
+        for n, chunk in enumerate(self._chunks):
+            old = chunk[CAME] < before
+            if old.any():
+                gone.append(chunk[:, old])
+                self._chunks[n] = chunk[:, ~old]
+        if not gone:
+            return None
+        self._chunks = deque(chunk for chunk in self._chunks if chunk.shape[1])
+        self._rows = sum(chunk.shape[1] for chunk in self._chunks)
+        return np.concatenate(gone, axis=1)
 
     def chunks(self) -> Iterator[Ints]:
         return iter(self._chunks)

@@ -108,6 +108,8 @@ class Problem:
     """Units, as latencies are."""
     capacity: float
     """Units a second for classifiers: the budget minus what the operators take."""
+    doubt: float = 1.0
+    """By how much rows that are not promoted may be later than they seem: more than 1 where promotion keeps queues short."""
 
     def __post_init__(self) -> None:
         if len({len(route.stages[0].queues) for route in self.routes}) != 1:
@@ -156,11 +158,9 @@ class Problem:
 
     @cached_property
     def at_rest(self) -> tuple[float, ...]:
-        """By level: latency if it is not active."""
-        return tuple(
-            max((self.routes[self.determinants[i].route].at_rest for i in numbers), default=0.0)
-            for numbers in self.members
-        )
+        """By level: latency if it is not active: its results may be driven by the rows of any route."""
+        slowest = self.doubt * max(route.at_rest for route in self.routes)
+        return tuple(slowest if numbers else 0.0 for numbers in self.members)
 
     def work(self, number: int, place: int, places: Mapping[int, int]) -> float:
         """Units a second for a determinant at a place, if those of more significant levels are evaluated at these."""
