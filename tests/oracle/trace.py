@@ -80,6 +80,8 @@ def record(
         if isinstance(event, Update):
             world.apply(event, case.queries)
         last = number == len(plan) - 1
+        if last and session.options.budget is not None:
+            session.drain()
         if last or (world.clock != before and number in asked and not quiet):
             for index, query in registered.items():
                 listen(trace.queries[index], query, case, index, world.clock, case.schema)

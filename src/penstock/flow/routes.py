@@ -188,7 +188,7 @@ class Routes:
         while len(bound) < len(inputs):
             target, partner = min(
                 ((t, self._partner(t, bound)) for t in range(len(inputs)) if t not in bound),
-                key=lambda o: (self._distance(*o, bound), not inputs[o[0]].table, o[0]),
+                key=lambda o: (self._distance(o[0], o[1], bound), not inputs[o[0]].table, o[0]),
             )
             equal = self._between(target, partner) if partner >= 0 else ()
             self._keys[target].index([e.side(target) for e in equal])
@@ -297,16 +297,15 @@ class Routes:
             if len(slots):
                 # What came so far has met the table as it was; what comes now may find them with the table as it is.
                 self._number(i, slots)
-        if batch.sign is not None:
-            gone = batch.take(np.flatnonzero(batch.sign < 0))
-            if len(gone):
-                self._end(which, gone)
-            batch = batch.take(np.flatnonzero(batch.sign > 0))
-        batch, keys = self._keys[which].clean(batch)
-        if len(batch):
-            slots = self._add(which, batch, keys)
+        gone = None if batch.sign is None else batch.take(np.flatnonzero(batch.sign < 0))
+        new = batch if batch.sign is None else batch.take(np.flatnonzero(batch.sign > 0))
+        new, keys = self._keys[which].clean(new)
+        if len(new):
+            slots = self._add(which, new, keys)
             stock.exp[slots] = FOREVER
             stock.build(slots, np.full(len(slots), -1))
+        if gone is not None and len(gone):
+            self._end(which, gone)
 
     def _end(self, which: int, gone: Batch) -> None:
         """Versions of a table's rows end; of equal ones the oldest first."""
@@ -321,9 +320,9 @@ class Routes:
         ids = ids.reshape(-1)
         there, leaving = ids[: len(live)], ids[len(live) :]
         for one, at in zip(leaving.tolist(), gone.ts.tolist(), strict=True):
-            found = np.flatnonzero((there == one) & (stock.exp[live] == FOREVER))
+            found = live[(there == one) & (stock.exp[live] == FOREVER) & (stock.ts[live] < at)]
             if len(found):
-                stock.exp[live[found[0]]] = at
+                stock.exp[found[np.argmin(stock.ts[found])]] = at
 
     def take_over(self, which: int, rows: Batch) -> None:
         """Rows that were joined elsewhere until now: what they meet from now on is made here."""
@@ -410,7 +409,9 @@ class Routes:
         """Rows that are not built yet are; a row may drive several partial results, one for each row of a table."""
         stock, slots = self.stocks[which], rows[SLOTS + which].astype(np.int32)
         new = slots[stock.built[slots] == UNBUILT]
-        self._number(which, new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))])
+        self._number(
+            which, new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))]
+        )
         rows[SEQ] = stock.built[slots]
 
     def _number(self, which: int, slots: Slots) -> None:
