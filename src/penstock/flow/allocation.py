@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,6 @@ class Fifo:
     def __init__(self, scheduler: Scheduler, seed: int) -> None:
         self.scheduler = scheduler
         self.seed = seed
-        self.begin_busy()
 
     def begin_busy(self) -> None:
         """Rows begin to wait."""
@@ -54,6 +54,13 @@ class Fifo:
 
     def adapt(self, moment: Moment) -> None:
         """After a step: follow what was measured in it."""
+
+    def save(self) -> dict[str, Any]:
+        """What it has measured."""
+        return {}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        """Go on with what was measured elsewhere."""
 
     # ------------------------------------------------------------------ parts of others
 
@@ -95,13 +102,15 @@ class Random(Fifo):
 class Semantic(Fifo):
     """The most significant, as soon as levels can be told: after the first classifiers that can evaluate all."""
 
-    def begin_busy(self) -> None:
+    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+        super().__init__(scheduler, seed)
         self._share: dict[int, float] = {}
         """By level: how many of its rows are kept."""
         self._seen: dict[int, float] = {}
         """By level: units that its rows would take, of late."""
         self._now: dict[int, float] = {}
         self._where: set[tuple[int, int, int]] = set()
+        scheduler.sift = self._sift
         for number, core in enumerate(self.scheduler.cores):
             for route in core.routes:
                 first = {d: core.path(route, d) for d in core.determinants}
@@ -109,8 +118,15 @@ class Semantic(Fifo):
                 place(core, route, places)
                 if places:
                     self._where.add((number, route[0].route, max(places.values())))
-        self.scheduler.sift = self._sift
-        self.scheduler.rearrange()
+
+    def begin_busy(self) -> None:
+        self._share, self._seen, self._now = {}, {}, {}
+
+    def save(self) -> dict[str, Any]:
+        return {"share": list(self._share.items()), "seen": list(self._seen.items())}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._share, self._seen = dict(was["share"]), dict(was["seen"])
 
     def _sift(self, core: int, stage: Stage, rows: Ints) -> Ints:
         if (core, stage.route, stage.at) not in self._where:

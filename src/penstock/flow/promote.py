@@ -8,12 +8,13 @@ Adaptor    classifiers evaluate other determinants and lanes are lined up anew; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock.data.batch import Ints
-from penstock.flow.allocation import Fifo, Moment, place
+from penstock.flow.allocation import Arrived, Fifo, Moment, place
 from penstock.flow.promotion import model
 from penstock.flow.promotion.exact import exact
 from penstock.flow.routes import Determinant, Routes, Stage
@@ -40,6 +41,8 @@ class Promote(Fifo):
         self.trigger: int | None = None
         """Which trigger fired last."""
         self.plan: model.Promotion | None = None
+        """What was decided last."""
+        self._begun = False
         self._ranked = [
             {r[0].route for r in core.routes if any(core.path(r, d) for d in core.determinants)}
             for core in scheduler.cores
@@ -50,7 +53,18 @@ class Promote(Fifo):
 
     def begin_busy(self) -> None:
         self.expired.clear()
-        self.plan = None
+        self._begun = False
+
+    def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
+        if not self._begun:
+            self.adapt(moment)
+        return arrived
+
+    def save(self) -> dict[str, Any]:
+        return {"begun": self._begun, "expired": list(self.expired.items())}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._begun, self.expired = was["begun"], dict(was["expired"])
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
@@ -125,7 +139,8 @@ class Promote(Fifo):
 
     def _fired(self) -> int | None:
         active = self.scheduler.active
-        if self.plan is None:
+        if not self._begun:
+            self._begun = True
             return 0
         expired = [level for level, count in self.expired.items() if count >= HARDLY]
         if any(level not in active for level in expired):

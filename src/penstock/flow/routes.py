@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from penstock.state.pool import Slots
 from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
 NEVER = np.iinfo(np.int64).min
+UNSORTED = "unsorted"
 UNKNOWN = 0.1
 """The share of rows for which a determinant holds, before any was asked."""
 RECENT = 0.3
@@ -106,7 +108,10 @@ class Stage:
         self.spent += spent
 
     def every(self) -> list[Lane]:
-        return [self.unsorted, *self.lanes.values()]
+        return [lane for _, lane in self.named()]
+
+    def named(self) -> list[tuple[str, Lane]]:
+        return [(UNSORTED, self.unsorted), *((str(level), lane) for level, lane in self.lanes.items())]
 
 
 class Routes:
@@ -511,6 +516,28 @@ class Routes:
             stock.drop(slots)
         elif stage.before or stage.builds:
             stock.lay_aside(slots, DEAD)  # another partial result may name the row
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def save(self) -> dict[str, Any]:
+        """Everything but rows: these are in stocks, and in lanes, which are named."""
+        return {
+            "numbers": [self._numbers, self._arrivals],
+            "shares": [[share.tested, share.passed] for share in self._shares],
+            "arrived": [[which, rows] for which, rows in self.arrived_of_late.items()],
+            "assessed": [[self.determinants.index(d) for d in stage.assessed] for stage in self.stages],
+            "measured": [[stage.came, stage.left, stage.spent] for stage in self.stages],
+            "lanes": [[name for name, lane in stage.named() if len(lane)] for stage in self.stages],
+        }
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._numbers, self._arrivals = was["numbers"]
+        for share, (tested, passed) in zip(self._shares, was["shares"], strict=True):
+            share.tested, share.passed = tested, passed
+        self.arrived_of_late = dict(was["arrived"])
+        for stage, assessed, measured in zip(self.stages, was["assessed"], was["measured"], strict=True):
+            stage.assessed = tuple(self.determinants[n] for n in assessed)
+            stage.came, stage.left, stage.spent = measured
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""

@@ -11,13 +11,17 @@ Lifespan   a row that waited longer is dropped where it is taken from its lane, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from penstock.data.batch import Batch, Ints
-from penstock.flow.routes import Routes, Stage
+from penstock.flow.routes import UNSORTED, Routes, Stage
 from penstock.flow.tallies import Tallies
-from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, TO, TS, Lane
+from penstock.state.arena import Arena
+from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, SLOTS, TO, TS, Lane
 
 LEAST = 0.05
 """Units to sort a row, at the least."""
@@ -195,6 +199,32 @@ class Scheduler:
             for stock in core.stocks:
                 stock.level[:] = BACK_BURNER
 
+    def save(self, arena: Arena) -> dict[str, Any]:
+        """What waits, into an arena; the rest is returned."""
+        for number, stage, name, lane in self._lanes():
+            rows = lane.all()
+            if rows is not None:
+                arena.keep(f"lane.{number}.{stage.route}.{stage.at}.{name}", rows.reshape(-1))
+                lane.put(rows)
+        return {"active": sorted(self.active), "cores": [core.save() for core in self.cores]}
+
+    def take_up(self, arena: Arena, was: Mapping[str, Any]) -> None:
+        self.active = frozenset(was["active"])
+        for number, (core, told) in enumerate(zip(self.cores, was["cores"], strict=True)):
+            core.take_up(told)
+            for stage, kept in zip(core.stages, told["lanes"], strict=True):
+                for name in kept:
+                    key = f"lane.{number}.{stage.route}.{stage.at}.{name}"
+                    rows = arena.taken(key, np.int64).reshape(SLOTS + len(core.core.inputs), -1)
+                    lane = stage.unsorted if name == UNSORTED else stage.lanes.setdefault(int(name), Lane())
+                    lane.put(rows)
+
+    def _lanes(self) -> Iterator[tuple[int, Stage, str, Lane]]:
+        for number, core in enumerate(self.cores):
+            for stage in core.stages:
+                for name, lane in stage.named():
+                    yield number, stage, name, lane
+
     def backlog(self) -> float:
         """Units that all rows that wait would take."""
         total = 0.0
@@ -213,9 +243,3 @@ def ahead(route: Sequence[Stage], at: int) -> float:
     for stage in reversed(route[at:]):
         rest = max(stage.cost, 1.0) + stage.selectivity * rest
     return rest
-
-
-def oldest(lanes: Sequence[Lane]) -> int | None:
-    """When the row came that waits longest."""
-    found = [int(chunk[CAME].min()) for lane in lanes for chunk in lane.chunks()]
-    return min(found, default=None) if found else None

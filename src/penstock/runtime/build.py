@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.data.batch import Batch
+from penstock.data.batch import Array, Batch
 from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError
@@ -158,6 +158,14 @@ class Pipeline:
         """What the operators of a node remember now."""
         held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
         return [holding for one in held for holding in one.holdings()]
+
+    def saved(self) -> Arena:
+        """Everything that it remembers."""
+        return self.arena
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Tell which string codes it holds."""
+        self.arena.mark_strings(mark)
 
     @property
     def slice(self) -> int:

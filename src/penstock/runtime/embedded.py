@@ -25,7 +25,6 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.levels import Ranked as Levels
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -140,7 +139,6 @@ class Engine:
         keep: bool | None,
         since: int | None = None,
         replan: Replan | None = None,
-        levels: Levels | None = None,
     ) -> Standing:
         """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
@@ -150,7 +148,7 @@ class Engine:
         if self.policies.budget is not None:
             replan = None
         tail, evaluator = self._running.tail(
-            root, since, now, may_move=replan is not None, levels=levels, time_type=self.time_type
+            root, since, now, may_move=replan is not None, time_type=self.time_type
         )
         pipeline = tail.pipeline
         upkeep = self.upkeep if self.policies.budget is None else Upkeep()
@@ -233,14 +231,14 @@ class Engine:
                 source.raise_to(until + 1)
         if not self.queries and stream is None:
             self._rise(until)
-        self._advance()
+        self._advance(a_step=True)
 
     def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
         """Every row below its stream's watermark has come."""
         self.check_idle()
         for name, watermark in watermarks.items():
             self.sources[name].raise_to(watermark)
-        self._advance()
+        self._advance(a_step=True)
 
     def update(
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
@@ -256,10 +254,14 @@ class Engine:
 
     # ------------------------------------------------------------------ time
 
-    def _advance(self) -> None:
+    def _advance(self, *, a_step: bool = False) -> None:
+        """Let the clock rise as far as watermarks allow; `a_step`: what waits gets its units even if it stands still."""
         self._unseen = 0
+        before = self._clock
         if self._running.readers:
             self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
+        if a_step and before == self._clock and self.policies.budget is not None:
+            self._spend(self.policies.budget)
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
@@ -378,10 +380,14 @@ class Engine:
         """Work on everything that waits, however long it takes."""
         self.check_idle()
         self.settle()
+        self._spend(None)
+
+    def _spend(self, budget: int | None) -> None:
+        """A step in which nothing comes."""
         errors: list[PenstockError] = []
         self._stepping = True
         try:
-            self._work(None, errors)
+            self._work(budget, errors)
         finally:
             self._stepping = False
         if errors:
@@ -505,7 +511,7 @@ class Engine:
             self.sharing.confluence.mark_strings(mark)
         for standing in self.queries.values():
             standing.said.mark_strings(mark, self._now)
-            standing.pipeline.arena.mark_strings(mark)
+            standing.pipeline.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))
 

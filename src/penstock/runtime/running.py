@@ -13,7 +13,6 @@ from penstock.operators.evaluate import Evaluator
 from penstock.plan.catalog import Function
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
-from penstock.plan.levels import Ranked as Levels
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -117,17 +116,12 @@ class Running:
         now: int,
         *,
         may_move: bool,
-        levels: Levels | None = None,
         time_type: Type = Type.BIGINT,
     ) -> tuple[Tail, Evaluator]:
         """A plan to run: one that runs already, if it is equal and began at the same instant."""
         if self._policies.budget is not None:
             evaluator = Evaluator(self._strings, self._functions)
-            levels = Levels() if levels is None else levels
-            ranked = Ranked(
-                root, levels, evaluator, self._strings, self._functions, since, time_type,
-                self._policies.allocation, self._policies.seed,
-            )  # fmt: skip
+            ranked = Ranked(root, evaluator, self._strings, self._functions, since, time_type, self._policies)
             return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None

@@ -32,7 +32,7 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
-from penstock.plan.levels import Ranked
+from penstock.plan.levels import levels_of
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
@@ -263,16 +263,16 @@ class Session:
             name = f"q{self._unnamed}"
         name = checked_name(name, "a query")
         _new_name(name, self._queries)
-        root = top(optimize(bound.root))
+        levels = levels_of(bound)
+        root = top(optimize(bound.root), levels)
         replan = None
         if self.options.replan and has_choice(root.node):
 
             def replan(known: Statistics) -> list[Root]:
                 # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
-                return [top(optimize(bound.root, known, once=once)) for once in (True, False)]
+                return [top(optimize(bound.root, known, once=once), levels) for once in (True, False)]
 
-        levels = Ranked(bound.lifespan, bound.ranks, bound.over)
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan, levels=levels)
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made

@@ -14,6 +14,7 @@ from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.levels import levels_of
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
@@ -131,7 +132,7 @@ def planned(sql: str, catalog: Catalog) -> Root:
     statement = bind(parse(sql)[0], catalog)
     if not isinstance(statement, Select):
         raise StateError(f"not a SELECT: {sql}")
-    return top(optimize(statement.query.root))
+    return top(optimize(statement.query.root), levels_of(statement.query))
 
 
 def _columns(schema: Schema) -> list[list[str]]:
