@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column, concat
+from penstock.data.batch import Array, Batch, concat
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.operators.contract import ABSENT, empty
+from penstock.operators.contract import ABSENT, empty, placed
 from penstock.plan.nodes import Node, Relation
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
@@ -45,7 +45,7 @@ class Above:
 
     def hold(self, core: int, batch: Batch) -> None:
         if len(batch):
-            self._held[core].append(batch)
+            self._held[core].append(_read(batch))
 
     def note(self, feeds: Mapping[Key, Batch]) -> None:
         """What tables say."""
@@ -70,7 +70,7 @@ class Above:
         for key in self._tables:
             feeds[key], self._tables[key] = _parted(self._tables[key], until, len(self._table_schemas[key]))
         self.until = until
-        return [(self.pipeline.step(feeds, until), until)]
+        return [(_read(self.pipeline.step(feeds, until)), until)]
 
     def current(self) -> Batch | None:
         return None if self.pipeline is None else self.pipeline.current(self.until)
@@ -90,29 +90,59 @@ class Above:
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         for _, schema, batches in self._places():
             for batch in batches:
-                for field, column in zip(schema, batch.columns, strict=True):
-                    if field.type is Type.STRING and column is not ABSENT:
-                        mark(column.values)
+                mark_rows(mark, schema, batch)
 
     def save(self, arena: Arena) -> None:
         for name, _, batches in self._places():
             whole = together(batches)
             if whole is not None:
-                columns = tuple(
-                    Column(np.zeros(len(whole), np.int8)) if c is ABSENT else c for c in whole.columns
-                )
-                arena.keep_rows(name, whole.with_columns(columns))
-                arena.keep(f"{name}.sign", whole.sign)
-                arena.keep(f"{name}.order", whole.lineage)
+                keep_changes(arena, name, whole)
 
     def take_up(self, arena: Arena, until: int) -> None:
         self.until = until
         for name, schema, batches in self._places():
-            rows = arena.rows(name, [f.type for f in schema])
-            if rows is not None:
-                rows.sign = arena.found(f"{name}.sign", np.int8, len(rows))
-                rows.lineage = arena.found(f"{name}.order", np.int64, len(rows))
+            rows = found_changes(arena, name, schema)
+            if len(rows):
                 batches.append(rows)
+
+
+def _read(batch: Batch) -> Batch:
+    """With its columns read: the state they point into may change before anybody looks."""
+    for column in batch.columns:
+        _ = column.values
+    return batch
+
+
+def mark_rows(mark: Callable[[Array], None], schema: Schema, batch: Batch) -> None:
+    """Tell which string codes rows hold."""
+    for field, column in zip(schema, batch.columns, strict=True):
+        if field.type is Type.STRING and column is not ABSENT:
+            mark(column.values)
+
+
+def keep_changes(arena: Arena, name: str, batch: Batch) -> None:
+    """Lay changes into an arena; if there are none, nothing."""
+    if not len(batch):
+        return
+    arena.keep(f"{name}.absent", np.array([c is ABSENT for c in batch.columns], np.bool_))
+    there = tuple(c for c in batch.columns if c is not ABSENT)
+    arena.keep_rows(name, batch.with_columns(there))
+    arena.keep(f"{name}.sign", batch.sign)
+    arena.keep(f"{name}.order", batch.lineage)
+
+
+def found_changes(arena: Arena, name: str, schema: Schema) -> Batch:
+    """Changes that were laid there."""
+    absent = arena.found(f"{name}.absent", np.bool_, len(schema))
+    if absent is None:
+        return empty(len(schema))
+    there = np.flatnonzero(~absent).tolist()
+    rows = arena.rows(name, [schema[k].type for k in there])
+    assert rows is not None
+    made = rows.with_columns(placed(rows.columns, there, len(schema)))
+    made.sign = arena.found(f"{name}.sign", np.int8, len(rows))
+    made.lineage = arena.found(f"{name}.order", np.int64, len(rows))
+    return made
 
 
 def table_schemas(node: Node) -> dict[Key, Schema]:

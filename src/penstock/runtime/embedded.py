@@ -215,7 +215,7 @@ class Engine:
 
     def _came(self, rows: int) -> None:
         self._unseen += rows
-        if self.policies.budget is None and (self._unseen >= self._running.slice or self.catalog.functions):
+        if self._unseen >= self._running.slice or self.catalog.functions:
             self._advance()
 
     def settle(self) -> None:
@@ -231,14 +231,14 @@ class Engine:
                 source.raise_to(until + 1)
         if not self.queries and stream is None:
             self._rise(until)
-        self._advance(a_step=True)
+        self._go_on()
 
     def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
         """Every row below its stream's watermark has come."""
         self.check_idle()
         for name, watermark in watermarks.items():
             self.sources[name].raise_to(watermark)
-        self._advance(a_step=True)
+        self._go_on()
 
     def update(
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
@@ -254,13 +254,16 @@ class Engine:
 
     # ------------------------------------------------------------------ time
 
-    def _advance(self, *, a_step: bool = False) -> None:
-        """Let the clock rise as far as watermarks allow; `a_step`: what waits gets its units even if it stands still."""
+    def _advance(self) -> None:
+        """Let the clock rise as far as watermarks allow."""
         self._unseen = 0
-        before = self._clock
         if self._running.readers:
             self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
-        if a_step and before == self._clock and self.policies.budget is not None:
+
+    def _go_on(self) -> None:
+        """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""
+        self._advance()
+        if self.policies.budget is not None:
             self._spend(self.policies.budget)
 
     def _rise(self, clock: int) -> None:
@@ -278,8 +281,6 @@ class Engine:
                         self._let_share(standing)
         finally:
             self._stepping = False
-        if self.policies.budget is not None:
-            self._work(self.policies.budget, errors)
         for tail in list(self.tails.values()):
             self._reconsider(tail.standings[0])
         self._relieve()
@@ -377,13 +378,14 @@ class Engine:
                 left = max(left - pipeline.spent, 0.0)
 
     def drain(self) -> None:
-        """Work on everything that waits, however long it takes."""
+        """Work on everything that has come, however long it takes."""
         self.check_idle()
-        self.settle()
-        self._spend(None)
+        self._advance()
+        if self.policies.budget is not None:
+            self._spend(None)
 
     def _spend(self, budget: int | None) -> None:
-        """A step in which nothing comes."""
+        """Work on what has come and what waits, for so many units."""
         errors: list[PenstockError] = []
         self._stepping = True
         try:

@@ -10,13 +10,14 @@ Time       processing time is counted in microseconds. A unit is one; a step las
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.data.batch import Array, Batch
+from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.cores import cores
@@ -29,7 +30,14 @@ from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
-from penstock.runtime.above import Above, Said
+from penstock.runtime.above import (
+    Above,
+    Said,
+    found_changes,
+    keep_changes,
+    mark_rows,
+    table_schemas,
+)
 from penstock.runtime.build import Key, Pipeline, told
 from penstock.runtime.core import CoreRun, Workshop
 from penstock.state.arena import Arena
@@ -89,6 +97,7 @@ class Ranked(Pipeline):
         self._above = Above(above, self._cores, workshop)
         read = [key for core in self._cores for window in core.windows for key in window.sources]
         self.sources = list(dict.fromkeys(read + self._above.tables))
+        self._schemas = table_schemas(root.node)
         self.tallies = Tallies()
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
@@ -212,13 +221,24 @@ class Ranked(Pipeline):
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         super().mark_strings(mark)
         self._above.mark_strings(mark)
+        for n, part in enumerate(self._incoming):
+            for _, schema, batch in self._places(n, part):
+                mark_rows(mark, schema, batch)
+
+    def _places(self, number: int, part: Slice) -> Iterator[tuple[str, Schema, Batch]]:
+        """What came and was not worked on yet, under names."""
+        for n, (core, own) in enumerate(zip(self._cores, part.rows, strict=True)):
+            for i, (one, batch) in enumerate(zip(core.core.inputs, own, strict=True)):
+                yield f"in{number}.{n}.{i}", one.schema, batch
+        for i, (key, batch) in enumerate(part.tables.items()):
+            yield f"in{number}.table{i}", self._schemas[key], batch
 
     def saved(self) -> Arena:
-        assert not self._incoming, "between steps all that came is in stocks or has been worked on"
         arena = Arena()
         arena.arrays = dict(self.arena.arrays)
         about = {
             "busy": self.busy,
+            "incoming": [part.now for part in self._incoming],
             "now": self._now,
             "until": self._above.until,
             "time": [self._time, self._quiet, self._steps],
@@ -229,6 +249,9 @@ class Ranked(Pipeline):
         }
         arena.keep(TOLD, np.frombuffer(json.dumps(about).encode(), np.uint8))
         self._above.save(arena)
+        for n, part in enumerate(self._incoming):
+            for name, _, batch in self._places(n, part):
+                keep_changes(arena, name, batch)
         return arena
 
     def _take_up(self, was: dict[str, Any]) -> None:
@@ -239,6 +262,15 @@ class Ranked(Pipeline):
         self.scheduler.take_up(self.arena, was["scheduler"])
         self.allocation.take_up(was["allocation"])
         self._above.take_up(self.arena, was["until"])
+        for number, now in enumerate(was["incoming"]):
+            nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
+            tables = {key: empty(len(self._schemas[key])) for key in self.sources if key[0] == "table"}
+            part = Slice(now, nothing, tables)
+            held = [found_changes(self.arena, name, schema) for name, schema, _ in self._places(number, part)]
+            rows = iter(held)
+            part.rows = [[next(rows) for _ in own] for own in part.rows]
+            part.tables = {key: next(rows) for key in part.tables}
+            self._incoming.append(part)
 
 
 def _kept(batch: Batch) -> Batch:
