@@ -15,15 +15,17 @@ import pytest
 
 import penstock
 from penstock.errors import PlanError
+from penstock.flow.stages import Stages, stages, two_stages
 from penstock.language import Select, bind, parse
 from penstock.plan.explain import explain
 from penstock.plan.expressions import Column
 from penstock.plan.fingerprint import fingerprint
 from penstock.plan.nodes import Aggregate, Node, Reliable
 from penstock.plan.pattern import Pattern, judge_query
-from penstock.plan.roots import top
+from penstock.plan.roots import Root, top
 from penstock.plan.sampling import sampled
 from penstock.rules.walk import every
+from penstock.runtime.cells import Cells
 
 from . import naive
 from .naive import Level
@@ -156,8 +158,10 @@ class Case:
 class Fed:
     """A plan that runs, and what it has said so far."""
 
-    def __init__(self, case: Case, **options: Any) -> None:
-        self.session = penstock.connect(**options)
+    def __init__(self, case: Case, placing: Any = None, **options: Any) -> None:
+        self.session: Any = penstock.connect(**options)
+        if placing is not None:
+            self.session.engine = Cells(self.session.catalog, 3, placing=placing)
         self.session.execute(DDL)
         self.plan = planned(
             self.session, case.window, case.keys, levels=case.levels, error=case.error,
@@ -234,6 +238,23 @@ def test_cuts_change_nothing(seed: int) -> None:
         fed.feed(case, cut)
         said.append(Counter(fed.said))
     assert said[0] == said[1] == said[2]
+
+
+def cut_anywhere(root: Root, cells: int, name: str, **how: Any) -> Stages:
+    """Cut where it can be done, whether or not that is worth it; often below the answers."""
+    found = list(two_stages(root, cells, name, **how))
+    return Random(str(root)).choice(found) if found else stages(root, cells, name, **how)
+
+
+@pytest.mark.parametrize("placing", [stages, cut_anywhere])
+@pytest.mark.parametrize("seed", range(6))
+def test_cells_say_the_same(seed: int, placing: Any) -> None:
+    case = Case(400 + seed)
+    case.keys = case.keys or ("g",)
+    alone, several = Fed(case), Fed(case, placing)
+    for fed in (alone, several):
+        fed.feed(case, cuts(Random(seed)))
+    assert Counter(several.said) == Counter(alone.said)
 
 
 @pytest.mark.parametrize("seed", range(12))
