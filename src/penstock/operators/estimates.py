@@ -16,7 +16,7 @@ from penstock.data.batch import Array, Column, Ints, Mask
 from penstock.data.types import Type
 from penstock.operators import reliability
 from penstock.operators.accumulators import ordinals
-from penstock.operators.reliability import Doubles, Inference, Strata, Values
+from penstock.operators.reliability import Doubles, Inference, Strata, Values, added
 from penstock.plan.expressions import Aggregation
 from penstock.state.strings import Strings
 
@@ -27,8 +27,9 @@ class Table(NamedTuple):
     """[rows × levels]: what is there. Cells without rows hold zeros."""
 
     rows: Ints
-    expired: Doubles
-    variance: Doubles
+    expired: Doubles | None
+    """None: nothing, anywhere."""
+    variance: Doubles | None
     parts: Sequence[Array]
     """What `plan.sampling.parts` asks for, in its order."""
     there: Mapping[int, Mask]
@@ -68,10 +69,10 @@ class Estimator:
     def chosen(self, table: Table) -> Ints:
         """Of how many levels the answer of each row is made; 0: there is none."""
         levels = table.rows.shape[1]
-        out = np.where(table.rows.any(axis=1), levels, 0)
-        some = np.flatnonzero(table.expired.any(axis=1))
-        if not len(some):
+        out = np.where(reliability.some(table.rows > 0), levels, 0)
+        if table.expired is None:
             return out
+        some = np.flatnonzero(reliability.some(table.expired > 0.0))
         rows = table.rows[some].cumsum(axis=1).astype(np.float64)
         expired = table.expired[some].cumsum(axis=1)
         # Of a least or greatest value nothing less than all rows can be sure.
@@ -84,21 +85,16 @@ class Estimator:
 
     # ------------------------------------------------------------------ answers
 
-    def answers(self, table: Table, used: Mask) -> list[Told]:
-        """Every aggregate, by row, of the levels used."""
-        unsure = np.flatnonzero((table.expired > 0.0).any(axis=1, where=used))
-        strata = Strata(
-            *(
-                np.where(used[unsure], part[unsure], 0.0)
-                for part in (table.rows, table.expired, table.variance)
-            )
-        )
+    def answers(self, table: Table, used: Mask | None) -> list[Told]:
+        """Every aggregate, by row, of the levels used (None: all)."""
+        unsure, strata = _unsure(table, used)
         inferences: dict[int, Inference] = {}
 
         def inference(place: Mapping[str, int]) -> Inference:
             at = place.get("stddev", place["count"])
             if at not in inferences:
-                inferences[at] = Inference(strata, _values(table, place, unsure, used[unsure]))
+                these = None if used is None else used[unsure]
+                inferences[at] = Inference(strata, _values(table, place, unsure, these))
             return inferences[at]
 
         told = []
@@ -120,24 +116,24 @@ class Estimator:
             told.append(_mixed(exact, bounds, unsure, found, one.type))
         return told
 
-    def _exact(self, one: Aggregation, place: Mapping[str, int], table: Table, used: Mask) -> Column:
+    def _exact(self, one: Aggregation, place: Mapping[str, int], table: Table, used: Mask | None) -> Column:
         """As if nothing had expired in these levels."""
         if one.argument is None:
-            return Column(np.where(used, table.rows, 0).sum(axis=1))
-        counts = np.where(used, table.parts[place["count"]], 0)
-        n = counts.sum(axis=1)
+            return Column(added(of_levels(table.rows, used)))
+        counts = of_levels(table.parts[place["count"]], used)
+        n = added(counts)
         if one.function == "count":
             return Column(n)
         if one.function in ("min", "max"):
             return self._least(one, table.parts[place[one.function]], counts > 0)
         if one.function == "stddev":
             return _deviation(table, place, used, counts, n)
-        total, fits = _total(table, place, used)
+        total, fits = _total(table, place, counts, used)
         if one.function == "sum":
             return Column(total, _mask(fits & (n > 0)))
         if not fits.all():
-            means = np.where(used, table.parts[place["avg"]], 0.0)
-            total = np.where(fits, total, (means * counts).sum(axis=1))
+            means = table.parts[place["avg"]] * counts
+            total = np.where(fits, total, added(means))
         return Column(total / np.maximum(n, 1), _mask(n > 0))
 
     def _least(self, one: Aggregation, values: Array, there: Mask) -> Column:
@@ -145,8 +141,21 @@ class Estimator:
         keys = ordinals(values.ravel(), one.argument.type, self._strings).reshape(values.shape)
         keys = np.where(there, ~keys if one.function == "max" else keys, np.iinfo(np.int64).max)
         best = keys.argmin(axis=1)[:, None]
-        some = there.sum(axis=1) > 0
-        return Column(np.take_along_axis(values, best, 1)[:, 0], _mask(some))
+        return Column(np.take_along_axis(values, best, 1)[:, 0], _mask(reliability.some(there)))
+
+
+def of_levels(part: Array, used: Mask | None) -> Array:
+    """Zeros in levels that are not used."""
+    return part if used is None else np.where(used, part, part.dtype.type(0))
+
+
+def _unsure(table: Table, used: Mask | None) -> tuple[Array, Strata]:
+    """Rows of whose levels something expired, and these."""
+    if table.expired is None or table.variance is None:
+        return np.empty(0, np.intp), Strata(*(np.empty((0, table.rows.shape[1])),) * 3)
+    every = [of_levels(p, used) for p in (table.rows.astype(np.float64), table.expired, table.variance)]
+    rows = np.flatnonzero(reliability.some(every[1] > 0.0))
+    return rows, Strata(*(part[rows] for part in every))
 
 
 def _values(table: Table, place: Mapping[str, int], rows: Array, used: Mask | None) -> Values:
@@ -162,26 +171,25 @@ def _values(table: Table, place: Mapping[str, int], rows: Array, used: Mask | No
     return Values(*(np.where(used, part, 0.0) for part in (n, mean, squares)))
 
 
-def _total(table: Table, place: Mapping[str, int], used: Mask) -> tuple[Array, Mask]:
+def _total(table: Table, place: Mapping[str, int], counts: Ints, used: Mask | None) -> tuple[Array, Mask]:
     """SUM over the levels used, and whether its type holds it."""
     at = place["sum"]
-    values = np.where(used, table.parts[at], 0)
+    values = of_levels(table.parts[at], used)
     if "rest" in place:
-        total, _ = reliability.pair_sum(values, np.where(used, table.parts[place["rest"]], 0.0))
+        total, _ = reliability.pair_sum(values, of_levels(table.parts[place["rest"]], used))
         return total, np.ones(len(total), np.bool_)
     whole, fits = reliability.whole_sum(values)
-    counted = used & (table.parts[place["count"]] > 0)
-    return whole, fits & (table.there[at] | ~counted).all(axis=1)
+    return whole, fits & ~reliability.some((counts > 0) & ~table.there[at])
 
 
-def _deviation(table: Table, place: Mapping[str, int], used: Mask, counts: Ints, n: Ints) -> Column:
+def _deviation(table: Table, place: Mapping[str, int], used: Mask | None, counts: Ints, n: Ints) -> Column:
     """STDDEV over the levels used; of a single one as it is."""
-    own = np.where(counts > 0, table.parts[place["stddev"]], 0.0)
-    single = (counts > 0).sum(axis=1) == 1
+    own = of_levels(table.parts[place["stddev"]], counts > 0)
+    single = added((counts > 0).astype(np.int64)) == 1
     every = np.arange(len(n))
     merged = reliability.merged(_values(table, place, every, used))
     several = reliability.deviation(merged.n[:, -1], merged.squares[:, -1])
-    return Column(np.where(single, own.sum(axis=1), several), _mask(n > 1))
+    return Column(np.where(single, added(own), several), _mask(n > 1))
 
 
 def _extreme(exact: Column, unsure: Array) -> Told:

@@ -14,7 +14,7 @@ population (a stratum), and the answer is what these make together. Where the ra
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from penstock.data.batch import Ints, Mask
 
 Doubles = NDArray[np.float64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 Z = 1.96
 """95 % of a normal distribution lie within so many deviations of its mean."""
@@ -48,6 +49,22 @@ class Answer(NamedTuple):
     value: Doubles
     low: Doubles
     high: Doubles
+
+
+def added(parts: NDArray[Number]) -> NDArray[Number]:
+    """Sums over levels: a column after the other, as levels are few and groups many."""
+    total: NDArray[Number] = parts[:, 0].copy()
+    for level in range(1, parts.shape[1]):
+        total += parts[:, level]
+    return total
+
+
+def some(marks: Mask) -> Mask:
+    """Whether any level is marked."""
+    found: Mask = marks[:, 0].copy()
+    for level in range(1, marks.shape[1]):
+        found |= marks[:, level]
+    return found
 
 
 # ------------------------------------------------------------------ which levels
@@ -108,7 +125,7 @@ def largest(ok: Mask, rows: Doubles, expired: Doubles) -> Ints:
     """
     good = (ok & (rows >= 2.0) | (expired <= 0.0)) & (rows > 0.0)
     levels = good.shape[1]
-    return np.where(good.any(axis=1), levels - np.argmax(good[:, ::-1], axis=1), 0)
+    return np.where(some(good), levels - np.argmax(good[:, ::-1], axis=1), 0)
 
 
 # ------------------------------------------------------------------ answers
@@ -134,9 +151,9 @@ def student(degrees: Doubles) -> Doubles:
 
 def count(strata: Strata) -> Answer:
     """How many rows there would be: as sure as the estimate of those that expired."""
-    least = strata.rows.sum(axis=1)
-    value = least + strata.expired.sum(axis=1)
-    off = Z * np.sqrt(strata.variance.sum(axis=1))
+    least = added(strata.rows)
+    value = least + added(strata.expired)
+    off = Z * np.sqrt(added(strata.variance))
     return Answer(value, np.maximum(value - off, least), value + off)
 
 
@@ -149,7 +166,7 @@ class Inference:
         pooled = Values(*(part[:, -1:] for part in merged(values)))
         spread = deviation(pooled.n, pooled.squares) ** 2
         # Arguments may be NULL: as many of the expired ones, too.
-        overall = pooled.n / np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
+        overall = pooled.n / np.maximum(added(rows)[:, None], 1.0)
         present = np.where(rows > 0.0, n / np.maximum(rows, 1.0), overall)
         absent = present * (1.0 - present)
         missing = expired * present
@@ -158,7 +175,7 @@ class Inference:
             1.0 + expired / np.maximum(rows, 1.0)
         )
         self._population = n + missing
-        self._total_population = np.maximum(self._population.sum(axis=1), 1e-300)
+        self._total_population = np.maximum(added(self._population), 1e-300)
         # A level without values is taken to be like the others; so is the deviation of a single one.
         self._mean = np.where(n > 0.0, mean, pooled.mean)
         self._spread = np.where(n > 1.0, deviation(n, squares) ** 2, spread)
@@ -166,26 +183,26 @@ class Inference:
         self._of_mean = self._spread / np.maximum(n, 1.0) * left
         """Variance of a level's mean, less what is certain because few expired."""
         self._left = left
-        others = np.maximum((n > 0.0).sum(axis=1, keepdims=True) - 1.0, 1.0)
+        others = np.maximum(added((n > 0.0).astype(np.int64))[:, None] - 1.0, 1.0)
         self._degrees = np.where(n > 1.0, n - 1.0, others)
-        self._total = (self._population * self._mean).sum(axis=1)
+        self._total = added(self._population * self._mean)
         self._off = self._mean - (self._total / self._total_population)[:, None]
         """What a level's mean differs from that of all."""
 
     def count(self) -> Answer:
-        value, least = self._population.sum(axis=1), self._n.sum(axis=1)
-        off = Z * np.sqrt(self._missing_variance.sum(axis=1))
+        value, least = added(self._population), added(self._n)
+        off = Z * np.sqrt(added(self._missing_variance))
         return Answer(value, np.maximum(value - off, least), value + off)
 
     def total(self) -> Answer:
         weighted = self._population**2 * self._of_mean
-        moved = (self._mean**2 * self._missing_variance).sum(axis=1)
+        moved = added(self._mean**2 * self._missing_variance)
         off = self._error(weighted, moved)
         return Answer(self._total, self._total - off, self._total + off)
 
     def mean(self) -> Answer:
         weighted = self._population**2 * self._of_mean
-        moved = (self._off**2 * self._missing_variance).sum(axis=1)
+        moved = added(self._off**2 * self._missing_variance)
         off = self._error(weighted, moved) / self._total_population
         value = self._total / self._total_population
         return Answer(value, value - off, value + off)
@@ -197,11 +214,11 @@ class Inference:
         between = population * self._off**2
         noise = population * (1.0 - population / self._total_population[:, None]) * self._of_mean
         inner = np.maximum(population - 1.0, 0.0)
-        squares = (inner * spread).sum(axis=1) + np.maximum((between - noise).sum(axis=1), 0.0)
+        squares = added(inner * spread) + np.maximum(added(between - noise), 0.0)
         value = np.sqrt(squares / least)
         own = (inner * spread) ** 2 * 2.0 / self._degrees * self._left
         weighted = own + (2.0 * population * self._off) ** 2 * self._of_mean
-        moved = ((spread + self._off**2 - (value**2)[:, None]) ** 2 * self._missing_variance).sum(axis=1)
+        moved = added((spread + self._off**2 - (value**2)[:, None]) ** 2 * self._missing_variance)
         error = self._error(weighted, moved) / np.maximum(2.0 * squares, 1e-300)
         width = np.exp(np.minimum(error, 700.0))
         return Answer(value, value / width, value * width)
@@ -211,9 +228,9 @@ class Inference:
 
         The degrees of freedom are those of a sum of variances (Satterthwaite).
         """
-        variance = weighted.sum(axis=1) + moved
+        variance = added(weighted) + moved
         shares = weighted / np.maximum(variance, 1e-300)[:, None]
-        below = (shares**2 / self._degrees).sum(axis=1)
+        below = added(shares**2 / self._degrees)
         degrees = np.where(below > 0.0, 1.0 / np.maximum(below, 1e-300), np.inf)
         off: Doubles = student(degrees) * np.sqrt(variance)
         return off
@@ -221,8 +238,8 @@ class Inference:
 
 def shed(rows: Doubles, expired: Doubles) -> Doubles:
     """The share of a whole group that expired."""
-    sample = rows.sum(axis=1)
-    population = sample + expired.sum(axis=1)
+    sample = added(rows)
+    population = sample + added(expired)
     return np.where(population > 0.0, 1.0 - sample / np.maximum(population, 1e-300), 0.0)
 
 
@@ -245,6 +262,6 @@ def pair_sum(high: Doubles, low: Doubles) -> tuple[Doubles, Doubles]:
 
 def whole_sum(values: Ints) -> tuple[Ints, Mask]:
     """Sums over levels of 64-bit integers, and whether 64 bits hold them."""
-    low = (values & 0xFFFF_FFFF).sum(axis=1)
-    high = (values >> 32).sum(axis=1) + (low >> 32)
+    low = added(values & 0xFFFF_FFFF)
+    high = added(values >> 32) + (low >> 32)
     return (high << 32) | (low & 0xFFFF_FFFF), (high >= -(2**31)) & (high < 2**31)

@@ -21,7 +21,8 @@ from penstock.kernels.sets import NEVER
 from penstock.operators import reliability
 from penstock.operators.abilities import Holding
 from penstock.operators.contract import Site, empty, signs, together
-from penstock.operators.estimates import Estimator, Table
+from penstock.operators.estimates import Estimator, Table, of_levels
+from penstock.operators.reliability import added
 from penstock.plan.expressions import Literal
 from penstock.plan.nodes import Reliable
 from penstock.plan.sampling import parts
@@ -30,8 +31,6 @@ from penstock.state.arena import Arena, Slab
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
 from penstock.state.strings import Strings
-
-_AS_BEFORE, _EMPTY = -2, -1
 
 
 class ReliableAnswers:
@@ -69,19 +68,20 @@ class ReliableAnswers:
             first = None
             self._exp["shown"][:] = NEVER
         self._arena.visits += sum(len(e.gid) for e in events)
-        rows, gone = (
-            cells.at(moments, places, of, batch, self._keys + 1)
-            for cells, places, of, batch in zip(
-                (self._rows, self._expired), moments.places, events, inputs, strict=True
-            )
-        )
+        gone: _Held | None = None
+        rows = self._rows.at(moments, moments.places[0], events[0], inputs[0], self._keys + 1)
+        if len(inputs[1]) or not self._expired.is_blank(moments):
+            gone = self._expired.at(moments, moments.places[1], events[1], inputs[1], self._keys + 1)
         with np.errstate(all="ignore"):  # NaN and infinities are values
             answers, there = self._answers(rows, gone)
-        exp = np.minimum(rows.next, gone.next)
+        exp = _soonest(rows.exp) if gone is None else np.minimum(_soonest(rows.exp), _soonest(gone.exp))
         out = self._changes(moments, answers, there, exp)
         if self._keys:
-            live = (rows.live | gone.live).sum(axis=1) > 0
-            self._groups.release(moments.gid[moments.last[~live[moments.last]]])
+            last = moments.last
+            live = reliability.some(rows.exp[last] != NEVER)
+            if gone is not None:
+                live |= reliability.some(gone.exp[last] != NEVER)
+            self._groups.release(moments.gid[last[~live]])
         return out if first is None else together([first, out])
 
     def holdings(self) -> list[Holding]:
@@ -96,10 +96,8 @@ class ReliableAnswers:
         self._fit()
         nothing = _Events(gid, np.zeros(1, np.intp), np.array([self._since]), np.zeros(1, np.bool_))
         moments = _moments([nothing])
-        rows, gone = (
-            cells.at(moments, moments.places[0], nothing, None, 0) for cells in (self._rows, self._expired)
-        )
-        return self._changes(moments, *self._answers(rows, gone), np.array([FOREVER]))
+        rows = self._rows.at(moments, moments.places[0], nothing, None, 0)
+        return self._changes(moments, *self._answers(rows, None), np.array([FOREVER]))
 
     def _entered(self, batch: Batch) -> _Events:
         n = len(batch)
@@ -119,30 +117,33 @@ class ReliableAnswers:
 
     # ------------------------------------------------------------------ what is said
 
-    def _answers(self, rows: _Held, gone: _Held) -> tuple[list[Column], Mask]:
+    def _answers(self, rows: _Held, gone: _Held | None) -> tuple[list[Column], Mask]:
         """The columns behind the keys, and whether there is an answer."""
-        expired = np.maximum(gone.parts[0], 0.0)
-        table = Table(rows.parts[0], expired, np.maximum(gone.parts[1], 0.0), rows.parts, rows.there)
+        expired, variance = (None, None) if gone is None else (np.maximum(p, 0.0) for p in gone.parts)
+        table = Table(rows.parts[0], expired, variance, rows.parts, rows.there)
         chosen = self._estimator.chosen(table)
         if not self._keys:
-            idle = ~table.rows.any(axis=1) & ~expired.any(axis=1)
+            idle = chosen == 0 if expired is None else (chosen == 0) & ~reliability.some(expired > 0.0)
+            idle &= ~reliability.some(table.rows > 0)
             chosen[idle] = self._levels
-        used = np.arange(self._levels) < chosen[:, None]
+        used = None if (chosen == self._levels).all() else np.arange(self._levels) < chosen[:, None]
         told = self._estimator.answers(table, used)
-        seen = used & (table.rows > 0)
-        best = seen.argmax(axis=1)
-        significant = seen.any(axis=1) & (best < self._levels - 1)
-        sample = np.where(used, table.rows, 0).sum(axis=1)
-        population = sample + np.where(used, expired, 0.0).sum(axis=1)
+        seen = of_levels(table.rows, used)
+        best = (seen > 0).argmax(axis=1)
+        sample = added(seen)
+        population = sample.astype(np.float64)
+        share = np.zeros(len(sample))
+        if expired is not None:
+            population += added(of_levels(expired, used))
+            share = reliability.shed(table.rows.astype(np.float64), expired)
         about = [
-            Column((best + 1).astype(np.int32), significant),
+            Column((best + 1).astype(np.int32), (sample > 0) & (best < self._levels - 1)),
             Column(self._subsets[chosen]),
             Column(population),
             Column(sample),
         ]
         bounds = [end for one in told for end in (one.low, one.high)]
-        share = Column(reliability.shed(table.rows.astype(np.float64), expired))
-        return [*(one.value for one in told), *about, *bounds, share], chosen > 0
+        return [*(one.value for one in told), *about, *bounds, Column(share)], chosen > 0
 
     def _changes(self, at: _Moments, answers: list[Column], there: Mask, exp: Ints) -> Batch:
         """'-' for answers that end early (or are told to), '+' for new ones; what says nothing new is not sent."""
@@ -220,12 +221,11 @@ def _moments(events: Sequence[_Events]) -> _Moments:
 class _Held(NamedTuple):
     """[moments × levels] of one input."""
 
-    live: Mask
     parts: list[Array]
     there: dict[int, Mask]
     """Of some parts: whether they are not NULL."""
-    next: Ints
-    """By moment: when the first of what is there ends."""
+    exp: Ints
+    """NEVER: there is nothing."""
 
 
 class _Cells:
@@ -247,44 +247,58 @@ class _Cells:
     def fit(self, capacity: int) -> None:
         self._slab.fit(capacity)
 
+    def is_blank(self, moments: _Moments) -> bool:
+        """Whether nothing is held of these groups."""
+        return bool((self._slab["exp"][moments.gid[moments.last]] == NEVER).all())
+
     def at(self, moments: _Moments, places: Array, events: _Events, batch: Batch | None, skip: int) -> _Held:
         """What is held at every moment, after a batch whose columns begin with `skip` others; the last of it stays."""
         if batch is None or not len(batch):
-            return _held(
+            return _Held(
                 [self._slab[p][moments.gid] for p in self._parts],
                 {i: self._slab[t][moments.gid] for i, t in self._there.items()},
                 self._slab["exp"][moments.gid],
             )
-        change = _last_change(moments, places, events, self._levels)
-        rows = np.maximum(change, 0)
+        source = _sources(moments, places, events, self._levels)
+        groups = moments.gid[moments.last]
 
         def after(field: str, values: Array, blank: int) -> Array:
-            news = np.where(change == _EMPTY, blank, values[rows])
-            now: Array = np.where(change == _AS_BEFORE, self._slab[field][moments.gid], news)
-            self._slab[field][moments.gid[moments.last]] = now[moments.last]
+            held = self._slab[field]
+            every = (held[groups].ravel(), values, np.array([blank], held.dtype))
+            now: Array = np.concatenate(every).take(source)
+            held[groups] = now[moments.last]
             return now
 
         columns = batch.columns[skip:]
-        return _held(
+        return _Held(
             [after(p, _filled(c), 0) for p, c in zip(self._parts, columns, strict=True)],
             {i: after(t, _mask(columns[i]), False) for i, t in self._there.items()},
             after("exp", batch.exp, NEVER),
         )
 
 
-def _held(made: list[Array], there: dict[int, Mask], exp: Array) -> _Held:
-    live = exp != NEVER
-    return _Held(live, made, there, np.where(live, exp, FOREVER).min(axis=1))
+def _sources(moments: _Moments, places: Array, events: _Events, levels: int) -> Array:
+    """For every moment and level where to find what holds then: in what the groups hold (levels of one after the other's),
+    behind it in the rows of the batch, and behind these in a blank."""
+    firsts = np.flatnonzero(moments.first)
+    held = len(firsts) * levels
+    source = np.full((len(moments.gid), levels), -1, np.intp)
+    source[firsts] = np.arange(held).reshape(-1, levels)
+    # Of several changes in an instant the last one stands: '-' comes before '+'.
+    n = len(places)
+    source[places, events.level] = np.where(events.begins, held + np.arange(n), held + n)
+    since = np.where(source >= 0, np.arange(len(source))[:, None], 0)
+    since = np.maximum.accumulate(since, axis=0)
+    return source.ravel().take(since * levels + np.arange(levels))
 
 
-def _last_change(moments: _Moments, places: Array, events: _Events, levels: int) -> Array:
-    """For every moment and level the change that holds then: its row, or _EMPTY, or none yet in this step (_AS_BEFORE)."""
-    change = np.full((len(moments.gid), levels), _AS_BEFORE, np.intp)
-    # Of several in an instant the last one stands: '-' comes before '+'.
-    change[places, events.level] = np.where(events.begins, np.arange(len(places)), _EMPTY)
-    since = np.where(change == _AS_BEFORE, -1, np.arange(len(change))[:, None])
-    since[moments.first] = np.flatnonzero(moments.first)[:, None]
-    return np.take_along_axis(change, np.maximum.accumulate(since, axis=0), 0)
+def _soonest(exp: Ints) -> Ints:
+    """When the first of what is there ends."""
+    found = np.full(len(exp), FOREVER)
+    for level in range(exp.shape[1]):
+        own = exp[:, level]
+        np.minimum(found, own, out=found, where=own != NEVER)
+    return found
 
 
 def _by_time(rows: Array, time: Ints) -> Array:
