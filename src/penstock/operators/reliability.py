@@ -1,6 +1,6 @@
 """What a sample says of its population: which levels are reliable, the answers, and how far off these may be.
 
-Paper      Wes & Rundensteiner's targeted prioritised aggregation, §5.3; Cochran 1977, §4.7 (sample size) and §5 (strata).
+Paper      Works 2013 (TP-Ag), §5.3; Cochran 1977, chapters 4 (sample size) and 5 (strata).
 Invariant  where nothing expired the sample is the population: every answer is exact and its interval a point.
 Cost       O(groups × levels), whole arrays at a time.
 

@@ -1,6 +1,6 @@
 """GROUP BY over what could be processed in time: one answer a group, from as many levels as are reliable together.
 
-Paper      targeted prioritised aggregation (TP-Ag), §5.4; `plan.sampling` tells how the plan is made.
+Paper      Works 2013 (TP-Ag), §5.4; `plan.sampling` tells how the plan is made.
 Invariant  at every instant the answer is a function of what the group's levels hold then: rows processed, rows expired.
 Pattern    told edges in; STRICT out: '-' old, '+' new, and no answer while no sample is reliable. exp = the next end in the group.
 State      per group a table by level: what the two GROUP BYs below last said of it; and the answer that is shown.

@@ -1,6 +1,6 @@
 """Answers from samples: a GROUP BY over rows of which some expired before they could be processed.
 
-Paper      targeted prioritised aggregation (TP-Ag), §5.3 and §5.4.
+Paper      Works 2013 (TP-Ag), §5.3 and §5.4.
 
 A GROUP BY with ranks becomes two ordinary ones by keys *and level*, of the rows that were processed and of what is estimated
 of those that were not, and a `Reliable` above them, which decides per group of how many levels an answer can be made. The
