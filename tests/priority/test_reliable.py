@@ -14,16 +14,19 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.data.types import Type
 from penstock.errors import PlanError
 from penstock.flow.stages import Stages, stages, two_stages
 from penstock.language import Select, bind, parse
 from penstock.plan.explain import explain
-from penstock.plan.expressions import Column
+from penstock.plan.expressions import Column, Literal
 from penstock.plan.fingerprint import fingerprint
-from penstock.plan.nodes import Aggregate, Node, Reliable
+from penstock.plan.functions import call
+from penstock.plan.nodes import Aggregate, Filter, Node, Reliable
 from penstock.plan.pattern import Pattern, judge_query
 from penstock.plan.roots import Root, top
 from penstock.plan.sampling import sampled
+from penstock.rules import optimize
 from penstock.rules.walk import every
 from penstock.runtime.cells import Cells
 
@@ -335,6 +338,49 @@ def test_extremes_alone_take_levels_of_which_nothing_expired() -> None:
     session.advance(1)
     session.engine.settle()
     assert [tuple(r.values())[4:9] for r in standing.answer.changes().to_pylist()] == [(10, 1, "10", 1.0, 1)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rules_change_nothing(seed: int) -> None:
+    """Over a join, below a filter: as it was written, and as the rules make it."""
+    case = Case(500 + seed)
+    session: Any = penstock.connect()
+    session.execute(DDL)
+    text = (
+        "SELECT u.g, AVG(u.p) AS m, MAX(b.x) AS x FROM (SELECT g, p, x + 0 AS y, r FROM a [RANGE 7]) AS u, a [RANGE 9] AS b "
+        "WHERE u.y = b.x AND b.g < 2 GROUP BY u.g"
+    )
+    (aggregate,) = [n for n in every(bound(session, text)) if isinstance(n, Aggregate)]
+    place = [f.name for f in aggregate.input.schema].index("r")
+    gone = bound(session, "SELECT g, r, w FROM e [RANGE 7] WHERE w > 0.5")
+    plan = sampled(aggregate, Column(place, Type.INT, "r"), case.levels, gone, error=case.error)
+    kept: Node = Filter(plan, call(">", Column(0, Type.INT, "g"), Literal(0, Type.INT)))
+    better = optimize(kept)
+    assert better != kept
+    standing = [
+        session.engine.register(name, top(one), keep=False) for name, one in (("p", kept), ("q", better))
+    ]
+    for stream, rows in case.rows.items():
+        session.push(stream, rows)
+    session.advance(END)
+    session.engine.settle()
+    said = [one.answer.changes().to_pylist() for one in standing]
+    one, other = (Counter(tuple(r.values()) for r in rows) for rows in said)
+    assert one == other and len(one) > 10
+
+
+def test_the_greatest_number_is_a_value() -> None:
+    session = penstock.connect()
+    session.execute(DDL)
+    session.execute("CREATE STREAM b (ts BIGINT, y BIGINT, r INT) WATERMARK ts DELAY OF 0")
+    root = bound(session, "SELECT MIN(y) AS y FROM b [RANGE 5]")
+    (aggregate,) = [n for n in every(root) if isinstance(n, Aggregate)]
+    plan = sampled(aggregate, Column(2, Type.INT, "r"), 1, bound(session, "SELECT r, w FROM e [RANGE 5]"))
+    standing = session.engine.register("q", top(plan), keep=True)
+    session.push("b", [{"ts": 1, "y": 2**63 - 1, "r": 2}])
+    session.advance(1)
+    session.engine.settle()
+    assert standing.answer.changes()["MIN(y)"].to_pylist()[-1] == 2**63 - 1
 
 
 def test_plans_say_what_they_do() -> None:

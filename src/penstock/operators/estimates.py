@@ -140,8 +140,10 @@ class Estimator:
         assert one.argument is not None
         keys = ordinals(values.ravel(), one.argument.type, self._strings).reshape(values.shape)
         keys = np.where(there, ~keys if one.function == "max" else keys, np.iinfo(np.int64).max)
-        best = keys.argmin(axis=1)[:, None]
-        return Column(np.take_along_axis(values, best, 1)[:, 0], _mask(reliability.some(there)))
+        best, rows = keys.argmin(axis=1), np.arange(len(keys))
+        # The greatest of all numbers looks like no value.
+        best = np.where(there[rows, best], best, there.argmax(axis=1))
+        return Column(values[rows, best], _mask(reliability.some(there)))
 
 
 def of_levels(part: Array, used: Mask | None) -> Array:

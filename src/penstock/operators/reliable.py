@@ -34,6 +34,8 @@ from penstock.state.strings import Strings
 
 
 class ReliableAnswers:
+    """Inputs: the GROUP BYs by keys and level, of rows and of estimates."""
+
     def __init__(self, site: Site, node: Reliable, strings: Strings) -> None:
         arena, name = site.arena, site.name
         self._arena, self._since, self._tells = arena, site.since, site.tells
@@ -123,9 +125,10 @@ class ReliableAnswers:
         table = Table(rows.parts[0], expired, variance, rows.parts, rows.there)
         chosen = self._estimator.chosen(table)
         if not self._keys:
-            idle = chosen == 0 if expired is None else (chosen == 0) & ~reliability.some(expired > 0.0)
-            idle &= ~reliability.some(table.rows > 0)
-            chosen[idle] = self._levels
+            something = reliability.some(table.rows > 0)
+            if expired is not None:
+                something |= reliability.some(expired > 0.0)
+            chosen[~something] = self._levels
         used = None if (chosen == self._levels).all() else np.arange(self._levels) < chosen[:, None]
         told = self._estimator.answers(table, used)
         seen = of_levels(table.rows, used)
