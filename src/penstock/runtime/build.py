@@ -31,6 +31,7 @@ from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.met import Met
 from penstock.operators.negatives import Negatives
+from penstock.operators.reliable import ReliableAnswers
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
@@ -59,6 +60,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     ToStream,
     Union,
@@ -267,6 +269,8 @@ class _Builder:
         self._since = since
         self._upkeep = upkeep
         self._may_move = may_move
+        self._asked: set[int] = set()
+        """Nodes, by identity, of which somebody wants to be told every end."""
         self._path: list[Node] = []
         """The node that is being built, last, below those that wait for it."""
         self._aware = upkeep.expiry.aware
@@ -295,6 +299,8 @@ class _Builder:
 
     def _tells(self, node: Node) -> bool:
         """Whether every end of its rows is told."""
+        if id(node) in self._asked:
+            return True
         if self._upkeep.expiry is Expiry.HYBRID:
             return pattern(node) is Pattern.STRICT
         return self._upkeep.expiry is Expiry.NEGATIVE
@@ -482,6 +488,15 @@ class _Builder:
             operator = Grouping(self._site(), node, below_it, retracts, self._strings)
         return self._stage(operator, *below)
 
+    def reliable(self, node: Reliable, needed: Needed) -> int:
+        """Over told edges: a group that loses its last row at a level says so."""
+        self._asked.update(id(i) for i in node.inputs if isinstance(i, Aggregate))
+        below = [
+            s if self._tells(i) else self._told(i, s, all_of(i))
+            for i, s in zip(node.inputs, self._below(node, needed), strict=True)
+        ]
+        return self._stage(ReliableAnswers(self._site(), node, self._strings), *below)
+
     def to_stream(self, node: ToStream, needed: Needed) -> int:
         below = self._below(node, needed)
         operator = ToStreamOperation(self._site(), node.schema, node.kind, *self._edges(node))
@@ -501,5 +516,6 @@ _BUILDERS: dict[type, Callable[..., int]] = {
     Intersect: _Builder.intersect,
     Except: _Builder.except_,
     Aggregate: _Builder.aggregate,
+    Reliable: _Builder.reliable,
     ToStream: _Builder.to_stream,
 }
