@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Ints, Mask
+from penstock.data.batch import Ints
 from penstock.flow.routes import Determinant, Routes, Stage
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.state.lanes import LEVEL
@@ -64,14 +64,6 @@ class Fifo:
 
     # ------------------------------------------------------------------ parts of others
 
-    def _keep(self, core: int, which: int, rows: Ints, keep: Mask) -> Ints:
-        """Drop and count the others."""
-        routes = self.scheduler.cores[core]
-        gone = rows[:, ~keep]
-        self.scheduler.tallies.shed(core, routes.routes_by[which][0], gone)
-        routes.dropped(routes.routes_by[which][0], gone)
-        return rows[:, keep]
-
     def _left(self, moment: Moment) -> float:
         """Units that rows coming now may take so that all that wait are worked on within their lifespan."""
         assert moment.lifespan is not None
@@ -95,7 +87,9 @@ class Random(Fifo):
         kept = {}
         for (core, which), rows in arrived.items():
             keep = np.less(drawn.random(rows.shape[1]), share)
-            kept[core, which] = self._keep(core, which, rows, keep)
+            first = self.scheduler.cores[core].routes_by[which][0]
+            self.scheduler.shed(core, first, rows[:, ~keep])
+            kept[core, which] = rows[:, keep]
         return kept
 
 
@@ -144,9 +138,7 @@ class Semantic(Fifo):
                 keep[mine[at == np.floor(np.arange(len(mine)) * share)]] = False
         if keep.all():
             return rows
-        gone = rows[:, ~keep]
-        self.scheduler.tallies.shed(core, stage, gone)
-        routes.dropped(stage, gone)
+        self.scheduler.shed(core, stage, rows[:, ~keep])
         return rows[:, keep]
 
     def adapt(self, moment: Moment) -> None:

@@ -79,18 +79,15 @@ class Promote(Fifo):
         rest = rows[:, ~known]
         if not rest.shape[1]:
             return
-        some = rest[:, :: -(-rest.shape[1] // SAMPLE)].copy()
+        some = rest[:, :: -(-rest.shape[1] // SAMPLE)]
         routes = self.scheduler.cores[core]
-        for one in routes.determinants:
-            open_ = np.flatnonzero(some[LEVEL] > one.level)
-            if one.inputs <= stage.bound:
-                if len(open_):
-                    some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
-            else:
-                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
-        for level, count in zip(*np.unique(some[LEVEL], return_counts=True), strict=True):
+        found = routes.levels_at(stage, some)
+        for level, count in zip(*np.unique(found, return_counts=True), strict=True):
             if level < BACK_BURNER:
                 self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
+        for one in routes.determinants:
+            if not one.inputs <= stage.bound:
+                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
 
     def _count(self, level: int, rows: float) -> None:
         self.expired[level] = self.expired.get(level, 0.0) + rows

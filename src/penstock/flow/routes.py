@@ -39,6 +39,8 @@ from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
 NEVER = np.iinfo(np.int64).min
 UNSORTED = "unsorted"
+ENOUGH = 30
+"""Rows of a level from which on its own selectivity counts."""
 UNKNOWN = 0.1
 """The share of rows for which a determinant holds, before any was asked."""
 RECENT = 0.3
@@ -85,6 +87,8 @@ class Stage:
     came: float = 0.0
     left: float = 0.0
     spent: float = 0.0
+    by_level: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Rows in and rows out by the level of the rows that came; only where somebody asks (`Routes.by_level`)."""
 
     @property
     def waiting(self) -> int:
@@ -99,6 +103,22 @@ class Stage:
     def selectivity(self) -> float:
         """Rows that leave for one that comes; more than one: partners."""
         return self.left / self.came if self.came >= 1 else 1.0
+
+    def yielded(self, level: int) -> float:
+        """The same for rows of a level, if enough of them came."""
+        came, left = self.by_level.get(level, (0.0, 0.0))
+        return left / came if came >= ENOUGH else self.selectivity
+
+    def count_levels(self, came: Ints, left: Ints) -> None:
+        """Levels of rows that came and of those they made (which may be better than their own)."""
+        for level in np.unique(came).tolist():
+            before = self.by_level.get(level, (0.0, 0.0))
+            if before[0] > 1 << 12:
+                before = before[0] / 2, before[1] / 2
+            self.by_level[level] = (
+                before[0] + int((came == level).sum()),
+                before[1] + int((left == level).sum()),
+            )
 
     def count(self, rows: int, out: int, spent: float) -> None:
         if self.came > 1 << 16:
@@ -151,6 +171,8 @@ class Routes:
         self._shares = [Share() for _ in self.determinants]
         self.arrived_of_late: dict[int, float] = {}
         """By input: rows of a step."""
+        self.by_level = False
+        """Whether selectivities are measured by level."""
         self.tally = np.zeros(1, np.int64)
 
     def _empty(self) -> list[Stock]:
@@ -170,12 +192,12 @@ class Routes:
     def _determinants(self, disjuncts: Sequence[Disjunct]) -> tuple[Determinant, ...]:
         made = []
         for one in disjuncts:
-            inputs = frozenset(self._input_of(c.index) for c in columns(one.criteria))
+            inputs = frozenset(self.input_of(c.index) for c in columns(one.criteria))
             cost = units(one.criteria, self._functions)
             made.append(Determinant(one.level, one.criteria, inputs, cost))
         return tuple(sorted(made, key=lambda d: d.level))
 
-    def _input_of(self, column: int) -> int:
+    def input_of(self, column: int) -> int:
         return max(i for i, start in enumerate(self._starts) if start <= column)
 
     def _between(self, i: int, j: int) -> tuple[Equality, ...]:
@@ -390,12 +412,32 @@ class Routes:
 
     def work(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         """Let rows pass an operator: what leaves it, and the units spent."""
+        came = rows[LEVEL].copy() if self.by_level else None
         if stage.target is None:
             out, spent = self._tried(stage, rows)
         else:
             out, spent = self._probed(stage, rows)
         stage.count(rows.shape[1], out.shape[1], spent)
+        if came is not None:
+            stage.count_levels(came, out[LEVEL])
         return out, spent
+
+    def levels_at(self, stage: Stage, rows: Ints) -> Ints:
+        """The levels of rows before a stage, as far as they can be told there."""
+        level: Ints = rows[LEVEL].copy()
+        for one in self.determinants:
+            if one.inputs <= stage.bound:
+                open_ = np.flatnonzero(level > one.level)
+                if len(open_):
+                    level[open_[self.holds(one.criteria, rows[:, open_])]] = one.level
+        return level
+
+    def yield_of(self, stage: Stage, level: int) -> float:
+        """Results that a row of a level before a stage makes, as rows did of late."""
+        made = 1.0
+        for one in self.routes_by[stage.route][stage.at :]:
+            made *= one.yielded(level)
+        return made
 
     def _tried(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         spent = rows.shape[1] * (1 + stage.tested)

@@ -55,6 +55,10 @@ class Scheduler:
         """Drops rows that have been sorted, if the allocation sheds."""
         self.lost: Callable[[int, Stage, Ints], None] | None = None
         """Looks at rows that expired."""
+        self.unmade: Callable[[int, Stage, Ints], None] | None = None
+        """Estimates what rows that are dropped would have come to."""
+        self.made: Callable[[int, Ints], None] | None = None
+        """Looks at results."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
 
@@ -143,6 +147,8 @@ class Scheduler:
             return took, None
         if not out.shape[1]:
             return took, None
+        if self.made is not None:
+            self.made(job.core, out)
         made = core.made(out)
         self.tallies.delivered(out[LEVEL], now + int(took) - out[CAME])
         return took, made
@@ -165,6 +171,16 @@ class Scheduler:
         self.tallies.expired(core, stage, rows)
         if self.lost is not None:
             self.lost(core, stage, rows)
+        self._drop(core, stage, rows)
+
+    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+        """Rows that there are no units for are worked on no more."""
+        self.tallies.shed(rows)
+        self._drop(core, stage, rows)
+
+    def _drop(self, core: int, stage: Stage, rows: Ints) -> None:
+        if self.unmade is not None:
+            self.unmade(core, stage, rows)
         self.cores[core].dropped(stage, rows)
 
     def sweep(self, now: int) -> None:

@@ -65,7 +65,7 @@ class Tallies:
             key = level, place(core, stage)
             self.lost[key] = self.lost.get(key, 0) + count
 
-    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+    def shed(self, rows: Ints) -> None:
         for level, count in _counted(rows):
             self.left_out[level] = self.left_out.get(level, 0) + count
 

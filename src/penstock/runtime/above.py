@@ -10,11 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, concat
+from penstock.data.batch import Array, Batch, Ints, concat
 from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.flow.cores import estimated
+from penstock.flow.routes import Stage
+from penstock.flow.scheduler import Scheduler
+from penstock.flow.unmade import Unmade
 from penstock.operators.contract import ABSENT, empty, placed
 from penstock.plan.nodes import Node, Relation
+from penstock.plan.partial import EXPIRED, estimates_schema
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
 from penstock.runtime.build import Key, Pipeline
@@ -36,6 +41,15 @@ class Above:
         tables = [key for key in self.pipeline.sources if key[0] == "table"] if self.pipeline else []
         self._tables: dict[Key, list[Batch]] = {key: [] for key in tables}
         self._table_schemas: dict[Key, Schema] = {} if root is None else table_schemas(root.node)
+        self._estimates: list[Batch] = []
+        self._unmade: Unmade | None = None
+        """Estimates what rows that were dropped would have come to, for groups that answer from samples."""
+        found = None if root is None else estimated(root.node, [core.core for core in cores])
+        if found is not None:
+            which, keys = found
+            routes = cores[which].routes
+            routes.by_level = True
+            self._unmade = Unmade(routes, workshop.evaluator, keys)
         self.until = workshop.since - 1
         """Until when the plan above has been told everything."""
 
@@ -46,6 +60,20 @@ class Above:
     def hold(self, core: int, batch: Batch) -> None:
         if len(batch):
             self._held[core].append(_read(batch))
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Be told of rows that are dropped, and of results, if that matters."""
+        if self._unmade is None:
+            return
+        unmade = self._unmade
+
+        def dropped(_: int, stage: Stage, rows: Ints) -> None:
+            made = unmade.of(stage, rows)
+            if made is not None:
+                self._estimates.append(_read(made))
+
+        scheduler.unmade = dropped
+        scheduler.made = lambda _, rows: unmade.note(rows)
 
     def note(self, feeds: Mapping[Key, Batch]) -> None:
         """What tables say."""
@@ -67,6 +95,10 @@ class Above:
             assert stream is not None
             ready, self._held[n] = _parted(self._held[n], until, len(schema))
             feeds["stream", stream.name.lower()] = as_changes(ready)
+        if self._unmade is not None:
+            width = len(estimates_schema(self.pipeline.root.node))
+            ready, self._estimates = _parted(self._estimates, until, width)
+            feeds["stream", EXPIRED] = as_changes(ready)
         for key in self._tables:
             feeds[key], self._tables[key] = _parted(self._tables[key], until, len(self._table_schemas[key]))
         self.until = until
@@ -85,6 +117,9 @@ class Above:
         ]
         for n, (key, batches) in enumerate(self._tables.items()):
             held.append((f"table{n}", self._table_schemas[key], batches))
+        if self._unmade is not None:
+            assert self.pipeline is not None
+            held.append(("estimates", estimates_schema(self.pipeline.root.node), self._estimates))
         return held
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:

@@ -101,6 +101,7 @@ class Ranked(Pipeline):
         self.tallies = Tallies()
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
+        self._above.watch(self.scheduler)
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._incoming: list[Slice] = []
         self._now = since - 1

@@ -21,7 +21,8 @@ _CHOICES = {
 class Options:
     """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
-    `tree`, its shape; `probing`, how states are searched (`plan.trees`)."""
+    `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
+    partial populations and say so (`plan.partial`)."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -37,6 +38,7 @@ class Options:
     routing: str = "thompson"
     tree: str | Pairs = "left-deep"
     probing: str = "index"
+    sampling: bool = True
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -51,8 +53,9 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        if not isinstance(self.replan, bool):
-            raise StateError(f"option replan={self.replan!r} is neither True nor False")
+        for name in ("replan", "sampling"):
+            if not isinstance(getattr(self, name), bool):
+                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
         shapes = [shape.value for shape in Shape]
         if not isinstance(self.tree, str):
             Tree(pairs=pairs_of(self.tree))

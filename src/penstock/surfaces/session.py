@@ -34,6 +34,7 @@ from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
 from penstock.plan.levels import levels_of
 from penstock.plan.nodes import Query as Bound
+from penstock.plan.partial import partial
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
@@ -264,7 +265,11 @@ class Session:
         name = checked_name(name, "a query")
         _new_name(name, self._queries)
         levels = levels_of(bound)
-        root = top(optimize(bound.root), levels)
+        node = optimize(bound.root)
+        sampled = None
+        if self.options.budget is not None and self.options.sampling and self.engine.time_type is not None:
+            sampled = partial(node, levels, self.engine.time_type)
+        root = top(node, levels) if sampled is None else sampled
         replan = None
         if self.options.replan and has_choice(root.node):
 
