@@ -231,14 +231,14 @@ class Engine:
                 source.raise_to(until + 1)
         if not self.queries and stream is None:
             self._rise(until)
-        self._go_on()
+        self.go_on()
 
     def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
         """Every row below its stream's watermark has come."""
         self.check_idle()
         for name, watermark in watermarks.items():
             self.sources[name].raise_to(watermark)
-        self._go_on()
+        self._advance()
 
     def update(
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
@@ -260,8 +260,9 @@ class Engine:
         if self._running.readers:
             self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""
+        self.check_idle()
         self._advance()
         if self.policies.budget is not None:
             self._spend(self.policies.budget)
@@ -376,6 +377,10 @@ class Engine:
                         standing.said.take(batch, until)
             if left is not None:
                 left = max(left - pipeline.spent, 0.0)
+
+    def loads(self) -> dict[str, dict[str, Any]]:
+        """By query: what waits, and what became of rows by rank, where steps have a budget."""
+        return {s.name: s.pipeline.load() for s in self.queries.values() if isinstance(s.pipeline, Ranked)}
 
     def drain(self) -> None:
         """Work on everything that has come, however long it takes."""

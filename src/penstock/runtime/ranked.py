@@ -219,6 +219,15 @@ class Ranked(Pipeline):
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
 
+    def load(self) -> dict[str, Any]:
+        """How it stands: for progress, EXPLAIN and people."""
+        return {
+            "busy": self.busy,
+            "waiting": self.waiting,
+            "active": sorted(self.scheduler.active) if self.busy else [],
+            **self.tallies.json(),
+        }
+
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         super().mark_strings(mark)
         self._above.mark_strings(mark)

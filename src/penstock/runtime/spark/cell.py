@@ -225,6 +225,9 @@ class Cell:
             shown = lower.clock
             views = lower.views(header["views"]) if lay_down else {}
         upper.raise_inner(header["inner"]["until"])
+        for stage in (lower, upper):
+            # Finite input ends with everything worked on; else what there are no units for waits for the next step.
+            stage.engine.go_on() if header["flush"] is None else stage.engine.drain()
         said = lower.changes()
         inner = {name: said.pop(name) for name in plan.lower if name in said}
         results = said | upper.changes()
@@ -250,6 +253,7 @@ class Cell:
             "laid": laid,
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
+            "ranked": lower.engine.loads() | upper.engine.loads(),
             "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],

@@ -87,6 +87,7 @@ class Declared:
             ("expiry", self.upkeep.expiry.value, before.upkeep.expiry.value),
             ("share", self.policies.share, before.policies.share),
             ("tree", str(self.upkeep.tree), str(before.upkeep.tree)),
+            ("budget", _limits(self.policies), _limits(before.policies)),
         ):
             if before.queries and is_ != was:
                 raise StateError(
@@ -115,6 +116,11 @@ class Declared:
                 hint="call create_function with the same name before start",
             )
         return Catalog(dict(self.streams), dict(self.tables), dict(functions))
+
+
+def _limits(policies: Policies) -> str:
+    """Whether steps have a budget: what waits is state. How large it is may change."""
+    return "none" if policies.budget is None else "some"
 
 
 def _essence(relation: Stream | Table) -> tuple[object, ...]:

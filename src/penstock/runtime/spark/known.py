@@ -121,5 +121,27 @@ def report(
         "late": summed(a["late"] for a in answers),
         "watermarks": known.watermarks,
         "clock": known.clock,
-        "queries": {name: {"numOutputRows": count} for name, count in out.items()},
+        "queries": {
+            name: {"numOutputRows": count, **_load([a["ranked"].get(name) for a in answers])}
+            for name, count in out.items()
+        },
+    }
+
+
+def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
+    """What waits in all cells, and what became of rows by rank; nothing where steps have no budget."""
+    told = [cell for cell in cells if cell is not None]
+    if not told:
+        return {}
+    ranks: dict[int | None, dict[str, int]] = {}
+    for cell in told:
+        for one in cell["ranks"]:
+            sums = ranks.setdefault(one["rank"], dict.fromkeys(("delivered", "expired", "shed"), 0))
+            for what in sums:
+                sums[what] += one[what]
+    order = sorted(ranks, key=lambda rank: (rank is None, rank))
+    return {
+        "waiting": sum(cell["waiting"] for cell in told),
+        "busyCells": sum(cell["busy"] for cell in told),
+        "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
     }
