@@ -23,6 +23,7 @@ import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
+from penstock.errors import StateError
 from penstock.flow.cores import Core, own_tests, side_by_side
 from penstock.kernels import tiers
 from penstock.operators.abilities import Share
@@ -186,6 +187,23 @@ class Routes:
             )
             for i, (s, stored, keys) in enumerate(zip(self._schemas, self._stored, self._keys, strict=True))
         ]
+
+    def rerank(self, disjuncts: Sequence[Disjunct]) -> None:
+        """Other criteria from now on; they may read what is stored already."""
+        read = {start + k for start, stored in zip(self._starts, self._stored, strict=True) for k in stored}
+        for one in disjuncts:
+            for column in columns(one.criteria):
+                if column.index not in read:
+                    raise StateError(
+                        f"the running query does not keep {column.name}, which the criteria read",
+                        hint="register the query anew, with the new criteria",
+                    )
+        self.determinants = self._determinants(disjuncts)
+        self._shares = [Share() for _ in self.determinants]
+        for stage in self.stages:
+            stage.assessed = ()
+        for stock in self.stocks:
+            stock.level[:] = BACK_BURNER
 
     # ------------------------------------------------------------------ layout
 

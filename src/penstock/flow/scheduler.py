@@ -205,15 +205,16 @@ class Scheduler:
                     if rows is not None:
                         self.enqueue(self.cores.index(core), stage, rows)
 
-    def forget_sorting(self) -> None:
-        """Rows that wait have no level any more: criteria are others now."""
+    def rerank(self) -> None:
+        """Criteria are others now: rows that wait have the levels that these give them, as far as that can be told."""
+        self.active = frozenset()
         for core in self.cores:
             for stage in core.stages:
                 for lane in stage.every():
                     for chunk in lane.chunks():
                         chunk[LEVEL] = BACK_BURNER
-            for stock in core.stocks:
-                stock.level[:] = BACK_BURNER
+                        chunk[LEVEL] = core.levels_at(stage, chunk)
+        self.rearrange()
 
     def save(self, arena: Arena) -> dict[str, Any]:
         """What waits, into an arena; the rest is returned."""

@@ -77,10 +77,7 @@ class CoreRun:
         self.windows = [
             workshop.pipeline(one.node, f"{self._name}.window{i}.") for i, one in enumerate(core.inputs)
         ]
-        self._finish = [
-            _finishing(workshop.site(f"{self._name}.finish{i}"), node)
-            for i, node in enumerate(reversed(core.above))
-        ]
+        self._finish = self._finishing(core)
         wanted = _wanted(core)
         asked = (*core.predicates, *(d.criteria for d in disjuncts))
         self._kept = sorted(wanted | {c.index for e in asked for c in columns(e)}) or [0]
@@ -101,6 +98,17 @@ class CoreRun:
         """The join while it is calm; one input needs none."""
         if len(core.inputs) > 1 and not busy:
             self._joins = self._joining()
+
+    def _finishing(self, core: Core) -> list[Operator]:
+        return [
+            _finishing(self.workshop.site(f"{self._name}.finish{i}"), node)
+            for i, node in enumerate(reversed(core.above))
+        ]
+
+    def rerank(self, core: Core, disjuncts: Sequence[Disjunct]) -> None:
+        """The same core with other criteria, and what its results say of their rank."""
+        self.routes.rerank(disjuncts)
+        self._finish = self._finishing(core)
 
     # ------------------------------------------------------------------ calm
 

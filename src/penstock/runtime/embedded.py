@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,19 @@ class Engine:
         self.settle()
         self._forget(self.queries[name.lower()])
         self._advance()
+
+    def alter(self, standing: Standing, root: Root) -> None:
+        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
+        self.check_idle()
+        self.settle()
+        if isinstance(standing.pipeline, Ranked):
+            if root.levels.ranks == standing.root.levels.ranks:
+                standing.pipeline.outlive(root.levels.lifespan)
+            else:
+                standing.pipeline.rerank(root)
+        elif root.levels.ranks != standing.root.levels.ranks:
+            self._running.rerank(standing, root)
+        standing.root = replace(standing.root, node=root.node, levels=root.levels)
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]

@@ -19,17 +19,21 @@ import numpy as np
 from penstock.data.batch import Array, Batch
 from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.errors import StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.cores import cores
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
-from penstock.flow.tallies import Tallies
+from penstock.flow.tallies import Tallies, place
+from penstock.operators.abilities import Holding
 from penstock.operators.contract import ABSENT, empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
+from penstock.plan.nodes import Node, Reliable
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
+from penstock.rules.walk import every
 from penstock.runtime.above import (
     Above,
     Said,
@@ -102,6 +106,7 @@ class Ranked(Pipeline):
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
         self._above.watch(self.scheduler)
+        self._policies = policies
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._incoming: list[Slice] = []
         self._now = since - 1
@@ -218,6 +223,41 @@ class Ranked(Pipeline):
     def waiting(self) -> int:
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
+
+    def rerank(self, root: Root) -> None:
+        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
+        above, found = cores(root, "core")
+        if above is not None and any(isinstance(node, Reliable) for node in every(above.node)):
+            raise StateError(
+                "groups that answer from samples are kept by level: their ranks stay as they are",
+                hint="register the query anew, with the new ranks",
+            )
+        levels = root.levels
+        for core, new in zip(self._cores, found, strict=True):
+            core.rerank(new, new.disjuncts(levels.ranks, levels.over))
+        self.root = root
+        self.scheduler.rerank()
+        self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
+        self.allocation.begin_busy()
+        self.outlive(levels.lifespan)
+
+    def outlive(self, lifespan: int | None) -> None:
+        """Another lifespan, also for what waits already."""
+        self.scheduler.lifespan = lifespan
+
+    def holdings(self, node: Node) -> list[Holding]:
+        """At the root: what waits where."""
+        if node is not self.root.node:
+            return []
+        if not self.busy:
+            return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
+        found = []
+        for n, core in enumerate(self._cores):
+            for stage in core.routes.stages:
+                assessed = sorted({d.level for d in stage.assessed})
+                sorts = f", rank {', '.join(map(str, assessed))} is found before it" if assessed else ""
+                found.append(Holding(place(n, stage), f"lanes by rank{sorts}", stage.waiting))
+        return found
 
     def load(self) -> dict[str, Any]:
         """How it stands: for progress, EXPLAIN and people."""
