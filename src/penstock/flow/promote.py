@@ -2,7 +2,7 @@
 
 Monitor    queue lengths, units a row by operator, shares by determinant; of rows that expired before they were sorted some are looked at.
 Triggers   (1) rows of a level expire that is not active; (2) rows of an active level expire and there are less significant active ones;
-           (3) nothing expires and levels are active. And (0): rows begin to wait.
+           (3) levels are active and no row at all, with a level or without, has expired for a lifespan. And (0): rows begin to wait.
 Adaptor    classifiers evaluate other determinants and lanes are lined up anew; the routes stay as they are. A row keeps its level.
 """
 
@@ -40,6 +40,8 @@ class Promote(Fifo):
         self.trigger: int | None = None
         """Which trigger fired last."""
         self.plan: model.Promotion | None = None
+        self._unhurt = 0.0
+        """Units since a row expired, whatever its level: as long as some do, a level that is not active would wait behind them."""
         self._ranked = [
             {r[0].route for r in core.routes if any(core.path(r, d) for d in core.determinants)}
             for core in scheduler.cores
@@ -51,9 +53,11 @@ class Promote(Fifo):
     def begin_busy(self) -> None:
         self.expired.clear()
         self.plan = None
+        self._unhurt = 0.0
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
+        self._unhurt = 0.0
         if stage.route not in self._ranked[core]:
             # They have none, but might have met rows of any.
             for level in self.levels:
@@ -93,7 +97,8 @@ class Promote(Fifo):
         return passed * core.share_of(one)
 
     def adapt(self, moment: Moment) -> None:
-        self.trigger = self._fired()
+        self.trigger = self._fired(moment)
+        self._unhurt += moment.units
         # While rows expire nothing fits that is not promoted; once levels are active, queues tell less than there would be without.
         doubt = float("inf") if any(self.expired.values()) else DOUBT if self.scheduler.active else 1.0
         self.expired.clear()
@@ -123,7 +128,7 @@ class Promote(Fifo):
         self.plan = exact(problem)
         self._apply(routes, asked)
 
-    def _fired(self) -> int | None:
+    def _fired(self, moment: Moment) -> int | None:
         active = self.scheduler.active
         if self.plan is None:
             return 0
@@ -132,7 +137,8 @@ class Promote(Fifo):
             return 1
         if any(level < max(active) for level in expired):
             return 2
-        return 3 if not expired and active else None
+        unhurt = moment.lifespan is None or self._unhurt > moment.lifespan
+        return 3 if not expired and active and unhurt else None
 
     def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""
