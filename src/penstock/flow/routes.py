@@ -601,16 +601,27 @@ class Routes:
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""
-        least = clock + 1
-        for stage in self.stages:
-            for lane in stage.every():
-                least = min([least, *(int(chunk[TS].min()) for chunk in lane.chunks())])
-        return least
+        return min(self._least(stage, clock) for stage in self.stages)
 
-    def purge(self, progress: int) -> None:
-        """Let go of rows that nothing can meet any more."""
-        for stock in self.stocks:
-            stock.purge(progress)
+    def _least(self, stage: Stage, clock: int) -> int:
+        """The earliest time of what waits before a stage; if nothing does, of what is still to come."""
+        return min([clock + 1, *(int(c[TS].min()) for lane in stage.every() for c in lane.chunks())])
+
+    def purge(self, clock: int) -> None:
+        """Let go of rows that nothing can meet any more.
+
+        A built row is met by rows of other routes, and named by partial results of its own. One that was laid aside may be named by
+        any that waits.
+        """
+        least = {id(stage): self._least(stage, clock) for stage in self.stages}
+        progress = min(least.values())
+        for i, stock in enumerate(self.stocks):
+            met = progress
+            if i in self.routes_by:
+                own = [s for s in self.routes_by[i] if not (s.builds or s.before or s.target is None)]
+                others = [s for s in self.stages if s.route != i]
+                met = min([clock + 1, *(least[id(s)] for s in (*own, *others))])
+            stock.purge(met, progress)
 
     def forget(self) -> None:
         """Everything is joined elsewhere from now on."""

@@ -185,8 +185,8 @@ class Ranked(Pipeline):
             self._above.hold(n, self._cores[n].finished(batch, self._now))
         progress = [core.routes.progress(self._now) for core in self._cores]
         said = self._above.released(min(progress), self._now)
-        for core, until in zip(self._cores, progress, strict=True):
-            core.routes.purge(until)
+        for core in self._cores:
+            core.routes.purge(self._now)
         self.allocation.adapt(moment)
         self._quiet = 0 if self.scheduler.waiting else self._quiet + 1
         if self._quiet >= QUIET or (self._quiet and have == float("inf")):
