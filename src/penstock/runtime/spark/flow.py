@@ -450,6 +450,7 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "shown": None,
         "out": {},
         "matched": {},
+        "partial": {},
         "late": {},
         "inner": {},
     }

@@ -106,6 +106,11 @@ def report(
     """A step for `lastProgress`; `cells` and `sinks` are seconds."""
     rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
     out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
+    makers = {name for a in answers for name in a.get("partial", {})}
+    partial = {
+        name: {"partialResults": summed(a.get("partial", {}).get(name, {}) for a in answers)}
+        for name in makers
+    }
     return {
         "step": header["step"],
         "batchId": header["batch"],
@@ -121,5 +126,5 @@ def report(
         "late": summed(a["late"] for a in answers),
         "watermarks": known.watermarks,
         "clock": known.clock,
-        "queries": {name: {"numOutputRows": count} for name, count in out.items()},
+        "queries": {name: {"numOutputRows": count} | partial.get(name, {}) for name, count in out.items()},
     }
