@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,7 @@ TRIAL, FIRST, MOST = 128, 4, 512
 """Events of a trial for each input; trials' length until the first, and between two at most: rarer while nothing changes."""
 CHAIN, TABLE, ENTER = 4.0, 3.0, 3.0
 """What a question costs, and a horizon for every row that enters: in rows met on a walk, which are quicker than a jump elsewhere
-(three-way benchmark: 6 rows spared for 3 of each is about even)."""
+(three-way benchmark: a table that spares 11 rows for every row of b takes as long as none)."""
 GAIN, PLAIN = 1.5, 3.0
 """What is spared is to be so many times what it costs; and so many rows more for every event that could have walked unasked."""
 RARE = 0.25
@@ -133,14 +134,12 @@ class Questions:
         found = np.full((n, n - 1), -1, np.int64)
         if self._demand is not Demand.JIT or self.acyclic:
             return found
-        for i in range(n):
-            for h in range(n - 2):
-                target, giver, after = int(order[i, h, 0]), int(order[i, h, 2]), int(order[i, h + 1, 0])
-                if order[i, h + 1, 2] != i or fan[giver, target] < FEW or fan[i, after] > MANY:
-                    continue
-                for c in range(int(check_at[i, h + 1]), int(check_at[i, h + 2])):
-                    if checks[c, 1] == target:
-                        found[i, h] = c
+        met, givers, starts = fan.tolist(), checks[:, 1].tolist(), check_at.tolist()
+        for i, hops in enumerate(order.tolist()):
+            for h, ((target, _, giver, _), (after, _, again, _)) in enumerate(pairwise(hops)):
+                if again == i and met[giver][target] >= FEW and met[i][after] <= MANY:
+                    first, last = starts[i][h + 1 : h + 3]
+                    found[i, h] = next((c for c in range(first, last) if givers[c] == target), -1)
         return found
 
     def _every(self) -> list[Question]:
@@ -360,13 +359,13 @@ def checks_of(order: Array, index: Mapping[Directed, int], fields: Array) -> tup
     n = len(order)
     found: list[Sequence[int]] = []
     at = np.zeros((n, n), np.int64)
-    for i in range(n):
+    where = fields.tolist()
+    for i, hops in enumerate(order.tolist()):
         bound = [i]
-        for h in range(n - 1):
-            target, giver = int(order[i, h, 0]), int(order[i, h, 2])
+        for h, (target, _, giver, _) in enumerate(hops):
             at[i, h] = len(found)
             found += [
-                (fields[index[target, b]], b, fields[index[b, target]])
+                (where[index[target, b]], b, where[index[b, target]])
                 for b in bound
                 if b != giver and (target, b) in index
             ]
