@@ -49,7 +49,7 @@ class TreeJoin:
             for i in (e.left, e.right):
                 self._keys[i].index([e.side(i)])
         words = [[key for (key,) in maker.indexes] for maker in self._keys]
-        self._layout = laid_out(tree.over(n), equalities, words, tree.demand)
+        self._layout = laid_out(tree.over(n), equalities, words, site.upkeep.demand)
         self._offsets = offsets(schemas)
         self._widths = [len(s) for s in schemas]
         self._width = sum(self._widths)

@@ -19,7 +19,7 @@ from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
 from penstock.flow.stem import FAR, Input
 from penstock.flow.stem import Equality as KeysEqual
 from penstock.kernels import bags, sets
-from penstock.operators.abilities import Holding, Holds
+from penstock.operators.abilities import Counts, Holding, Holds
 from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
 from penstock.operators.bags import BagOperation
@@ -168,6 +168,16 @@ class Pipeline:
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         """Tell which string codes it holds."""
         self.arena.mark_strings(mark)
+
+    def counted(self, node: Node | None = None) -> dict[str, int]:
+        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
+        some = [one for one, _ in self.stages] if node is None else self.operators.get(id(node), ())
+        told = [one.counted() for one in some if isinstance(one, Counts)]
+        return {
+            what: sum(one[what] for one in told if what in one)
+            for what in ("made", "suppressed", "asked")
+            if any(what in one for one in told)
+        }
 
     @property
     def slice(self) -> int:

@@ -70,16 +70,17 @@ class Options:
     @property
     def upkeep(self) -> Upkeep:
         """What the engine is told of it."""
-        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree)
+        demand = Demand(self.demand)
+        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree, demand)
 
     @property
     def _tree(self) -> Tree | None:
         if self.join != "tree":
             return None
-        demand, nested = Demand(self.demand), self.probing == "nested"
+        nested = self.probing == "nested"
         if isinstance(self.tree, str):
-            return Tree(Shape(self.tree), demand, nested)
-        return Tree(Shape.LEFT_DEEP, demand, nested, pairs_of(self.tree))
+            return Tree(Shape(self.tree), nested)
+        return Tree(Shape.LEFT_DEEP, nested, pairs_of(self.tree))
 
     @property
     def policies(self) -> Policies:

@@ -50,6 +50,10 @@ class Query:
     def sql(self) -> str:
         return self._bound.text
 
+    def is_of(self, bound: Bound) -> bool:
+        """Whether it asks what another text asks."""
+        return self._bound.root == bound.root
+
     @property
     def lifespan(self) -> int | None:
         """LIFESPAN in microseconds (plain units if written without one); None: results never go stale."""
@@ -102,8 +106,15 @@ class Query:
         self._session.engine.settle()
         return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
+    @property
+    def partial_results(self) -> dict[str, int]:
+        """Of the query's joins of three inputs or more, in this process: partial results made, suppressed because some input could
+        not support them, and questions asked to know."""
+        self._session.engine.settle()
+        return self._standing.pipeline.counted()
+
     def explain(self) -> str:
-        """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
+        """The plan, every edge with its pattern and why, what its operators remember and make, and what would announce all ends."""
         engine, standing = self._session.engine, self._standing
         engine.settle()
         expected = by_node(standing.root.node, engine.statistics(standing))
@@ -117,6 +128,11 @@ class Query:
             if held:
                 rows = sum(one.rows for one in held)
                 said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
+            counted = standing.pipeline.counted(running[id(node)])
+            if any(counted.values()):
+                asked = counted.pop("asked", 0)
+                said.append("partial results: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()))
+                said[-1] += f"; {asked:,} questions asked" if asked else ""
             if node is standing.root.node:
                 said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
             return said

@@ -144,8 +144,9 @@ class Session:
                 self.drop(name)
             case DropStream(name) | DropTable(name):
                 self._drop_relation(name)
-            case Explain(query):
-                return explain(optimize(query.root))
+            case Explain(query, analyze):
+                running = [one for one in self._queries.values() if one.is_of(query)] if analyze else []
+                return running[0].explain() if running else explain(optimize(query.root))
             case Select(query):
                 return self._register(None, query, keep=False)
             case AlterQuery():

@@ -86,7 +86,7 @@ class Declared:
         for option, is_, was in (
             ("expiry", self.upkeep.expiry.value, before.upkeep.expiry.value),
             ("share", self.policies.share, before.policies.share),
-            ("tree", str(self.upkeep.tree), str(before.upkeep.tree)),
+            ("tree", self.upkeep.trees, before.upkeep.trees),
             ("budget", _limits(self.policies), _limits(before.policies)),
         ):
             if before.queries and is_ != was:

@@ -456,6 +456,7 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "out": {},
         "matched": {},
         "ranked": {},
+        "partial": {},
         "late": {},
         "inner": {},
     }

@@ -106,6 +106,11 @@ def report(
     """A step for `lastProgress`; `cells` and `sinks` are seconds."""
     rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
     out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
+    makers = {name for a in answers for name in a.get("partial", {})}
+    partial = {
+        name: {"partialResults": summed(a.get("partial", {}).get(name, {}) for a in answers)}
+        for name in makers
+    }
     return {
         "step": header["step"],
         "batchId": header["batch"],
@@ -122,7 +127,11 @@ def report(
         "watermarks": known.watermarks,
         "clock": known.clock,
         "queries": {
-            name: {"numOutputRows": count, **_load([a["ranked"].get(name) for a in answers])}
+            name: {
+                "numOutputRows": count,
+                **partial.get(name, {}),
+                **_load([a["ranked"].get(name) for a in answers]),
+            }
             for name, count in out.items()
         },
     }
