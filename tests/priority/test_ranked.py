@@ -179,6 +179,15 @@ def test_explain_tells_what_waits() -> None:
     assert "rank 1, 2 is found before it" in run.query.explain()
 
 
+def test_a_budget_of_time() -> None:
+    """By the wall clock nothing is the same twice, but what is said is true, and in the end everything is."""
+    truth = Run(f"{JOIN} {RANKS}").whole()
+    some = Run(f"{JOIN} {RANKS}", budget="1 millisecond", allocation="promote").whole()
+    assert some.counted() == truth.counted()
+    hasty = Run(f"{JOIN} LIFESPAN 2 MILLISECONDS {RANKS}", budget="1 millisecond").whole(400)
+    assert hasty.counted() <= Run(f"{JOIN} {RANKS}").whole(400).counted()
+
+
 @pytest.mark.parametrize("budget", [-1, 1.5, True, "many"])
 def test_a_budget_is_a_number_of_units(budget: Any) -> None:
     with pytest.raises(StateError, match="budget"):

@@ -51,6 +51,9 @@ class Scheduler:
         self.tallies = tallies
         self.active: frozenset[int] = frozenset()
         self.lifespan: int | None = None
+        """In microseconds."""
+        self.pace = 1.0
+        """Microseconds that a unit takes; by the virtual clock one."""
         self.sift: Callable[[int, Stage, Ints], Ints] | None = None
         """Drops rows that have been sorted, if the allocation sheds."""
         self.lost: Callable[[int, Stage, Ints], None] | None = None
@@ -113,7 +116,7 @@ class Scheduler:
                 break
             stage, core = job.stage, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
-            rows = self._fresh(job, rows, began + int(spent))
+            rows = self._fresh(job, rows, began + int(spent * self.pace))
             if not rows.shape[1]:
                 continue
             if job.sorts:
@@ -122,7 +125,7 @@ class Scheduler:
                     rows = self.sift(job.core, stage, rows)
                 core.line_up(stage, rows, self.active)
             else:
-                took, made = self._worked(job, rows, began + int(spent))
+                took, made = self._worked(job, rows, began + int(spent * self.pace))
                 if made is not None:
                     results.append((job.core, made))
             spent += took
@@ -136,7 +139,7 @@ class Scheduler:
         price = max(sum(d.cost for d in stage.assessed), LEAST) if job.sorts else max(stage.cost, 1.0)
         most = BLOCK if job.sorts or stage.came >= FEW else FEW
         if self.lifespan is not None:
-            units = min(units, self.lifespan / PARTS)
+            units = min(units, self.lifespan / self.pace / PARTS)
         return max(1, int(min(most, units / price)))
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
@@ -150,7 +153,7 @@ class Scheduler:
         if self.made is not None:
             self.made(job.core, out)
         made = core.made(out)
-        self.tallies.delivered(out[LEVEL], now + int(took) - out[CAME])
+        self.tallies.delivered(out[LEVEL], now + int(took * self.pace) - out[CAME])
         return took, made
 
     def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:

@@ -8,6 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,6 +90,10 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
+        self.wall: int | None = None
+        """Microseconds of a step, where its budget is time and not units."""
+        self._pace = 1.0
+        """Microseconds that a unit takes."""
 
     # ------------------------------------------------------------------ what there is
 
@@ -386,11 +391,17 @@ class Engine:
         for n, (pipeline, standings) in enumerate(sorted(running, key=lambda one: one[0].expected)):
             share = None if left is None else left / (len(running) - n)
             with self._stopping(standings, errors):
-                for batch, until in pipeline.work(share):
+                for batch, until in pipeline.work(share, None if self.wall is None else self._pace):
                     for standing in standings:
                         standing.said.take(batch, until)
             if left is not None:
                 left = max(left - pipeline.spent, 0.0)
+
+    def _calibrate(self, took: float) -> None:
+        """What a unit takes, of late: the steps that spend most say most."""
+        spent = sum(s.pipeline.spent for s in self.queries.values() if isinstance(s.pipeline, Ranked))
+        if spent >= 1:
+            self._pace += min(1.0, spent / 1e5) * (took / spent - self._pace)
 
     def loads(self) -> dict[str, dict[str, Any]]:
         """By query: what waits, and what became of rows by rank, where steps have a budget."""
@@ -407,10 +418,14 @@ class Engine:
         """Work on what has come and what waits, for so many units."""
         errors: list[PenstockError] = []
         self._stepping = True
+        began = time.perf_counter()
+        if self.wall is not None and budget is not None:
+            budget = max(1, int(self.wall / self._pace))
         try:
             self._work(budget, errors)
         finally:
             self._stepping = False
+        self._calibrate(1e6 * (time.perf_counter() - began))
         if errors:
             raise errors[0]
 

@@ -4,12 +4,14 @@ Paper      Works 2013, chapter 4.
 Invariant  when nothing waits and nothing was dropped, all has been said that the ordinary plan says; later, if rows waited.
 Calm       while a step's rows fit into its units, cores run by the ordinary operators (`runtime.core`), and nothing is classified.
 Busy       else rows go along routes, by rank (`flow.routes`), until nothing has waited for some steps.
-Time       processing time is counted in microseconds. A unit is one; a step lasts as long as it has units, used or not.
+Time       processing time is counted in microseconds. By the virtual clock a unit is one, and a step lasts as long as it has units,
+           used or not; by the wall clock a unit takes what units took before.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,8 +141,10 @@ class Ranked(Pipeline):
         """Units that all it has would take."""
         return sum(map(len, self._incoming)) * self._price + self.scheduler.backlog()
 
-    def work(self, units: float | None) -> Said:
-        """Spend a step's units (None: as many as it takes)."""
+    def work(self, units: float | None, pace: float | None = None) -> Said:
+        """Spend a step's units (None: as many as it takes). `pace`: time is the wall clock's, and a unit takes so long."""
+        if pace is not None:
+            self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
         slices, self._incoming = self._incoming, []
         self._steps += 1
         have = float("inf") if units is None else max(units - self._owed, 0.0)
@@ -153,7 +157,8 @@ class Ranked(Pipeline):
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
         self._owed = max(self.spent - have, 0.0)
-        self._time += int(self.spent if units is None else units)
+        if pace is None:
+            self._time += int(self.spent if units is None else units)
         return said
 
     def _calmly(self, slices: Sequence[Slice], rows: int) -> Said:
@@ -173,13 +178,13 @@ class Ranked(Pipeline):
         return said
 
     def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> Said:
-        lifespan = self.scheduler.lifespan
-        moment = Moment(granted, None if lifespan is None else float(lifespan), self._steps)
+        lifespan, pace = self.scheduler.lifespan, self.scheduler.pace
+        moment = Moment(granted, None if lifespan is None else lifespan / pace, self._steps)
         arrived = self._arrived(slices)
         for (n, which), rows in self.allocation.admitted(arrived, moment).items():
             self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
         results, self.spent = self.scheduler.run(have, self._time)
-        self.scheduler.sweep(self._time + int(min(have, self.spent)))
+        self.scheduler.sweep(self._time + int(min(have, self.spent) * pace))
         self.arena.visits += int(self.spent)
         for n, batch in results:
             self._above.hold(n, self._cores[n].finished(batch, self._now))

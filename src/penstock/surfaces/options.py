@@ -9,6 +9,7 @@ from penstock.plan.policies import Policies
 from penstock.plan.trees import Demand, Pairs, Shape, Tree, pairs_of
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
+from penstock.surfaces.arguments import interval
 
 _CHOICES = {
     "demand": ("jit", "doe", "off"),
@@ -19,7 +20,7 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
+    """`budget`: work units per step, or a time like "50 milliseconds" (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
     partial populations and say so (`plan.partial`)."""
@@ -28,7 +29,7 @@ class Options:
     demand: str = "jit"
     expiry: str = "upa"
     allocation: str = "prefer"
-    budget: int | None = None
+    budget: int | str | None = None
     seed: int = 0
     eager: int | None = None
     lazy: float = 0.05
@@ -84,7 +85,13 @@ class Options:
 
     @property
     def policies(self) -> Policies:
-        return Policies(self.share, self.routing, self.join, self.seed, self.budget, self.allocation)
+        budget = self.wall if isinstance(self.budget, str) else self.budget
+        return Policies(self.share, self.routing, self.join, self.seed, budget, self.allocation)
+
+    @property
+    def wall(self) -> int | None:
+        """Microseconds that a step may take, if its budget is given as time."""
+        return interval(self.budget, "a budget") if isinstance(self.budget, str) else None
 
 
 def options(given: dict[str, object]) -> Options:
