@@ -252,6 +252,13 @@ _TREES = [
 ]
 
 
+_RANKED = [
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, n WHERE l.x = r.x AND n.k = l.x RANK 1 CRITERIA (l.y > 1)",
+    "SELECT l.x, COUNT(*) AS n FROM a [RANGE 4] AS l, c [RANGE 6] AS r WHERE l.x = r.x GROUP BY l.x"
+    " LIFESPAN 100 RANK 1 CRITERIA (l.y > 1)",
+]
+
+
 def warm() -> float:
     """Compile or load every kernel; seconds it took."""
     begin = time.perf_counter()
@@ -265,6 +272,7 @@ def warm() -> float:
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
     for demand in ("off", "jit"):
         _session(_TREES, Options(join="tree", demand=demand))
+    _session(_RANKED, Options(budget=5))
     timed = [
         "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
         "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",
