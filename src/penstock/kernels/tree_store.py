@@ -7,18 +7,17 @@ import numpy as np
 from penstock.kernels.jit import kernel
 from penstock.kernels.tree import (
     BUCKETS,
+    COLUMN,
     COUNT,
-    DEMAND,
     FILLED,
     HEADS,
     INDEX,
     INDEX_WORDS,
     KIN,
     LATEST,
+    LINKED,
     NODE,
     NODE_WORDS,
-    OFF,
-    OWN,
     PAIR,
     PART,
     PARTS,
@@ -30,14 +29,11 @@ from penstock.kernels.tree import (
     TAIL,
     USED,
     VISITS,
-    appear,
-    bind,
     bucket,
     enter,
     link_at,
     row_at,
 )
-from penstock.kernels.tree_demand import key_toward
 
 
 @kernel
@@ -87,23 +83,18 @@ def chain_anew(u, spec, regs, rows, links):
 
 @kernel
 def index_anew(i, spec, regs, rows, links, work):
-    """All indexes of a source: the rows that have come enter again, those set aside stay so."""
+    """All indexes of a source: its own chain again, but for rows set aside; rows enter those toward neighbours when these are asked."""
     sources = spec[SOURCES]
+    tail = regs[i * SOURCE_WORDS + TAIL]
     r = spec[NODE] + i * NODE_WORDS
     for b in range(regs[r + BUCKETS] + 1):
         links[regs[r + HEADS] + b] = -1
-    if spec[DEMAND] != OFF:
-        for j in range(sources):
-            x = spec[spec[PAIR] + 2 * (i * sources + j)]
-            if x >= 0:
-                r = spec[INDEX] + x * INDEX_WORDS
-                for b in range(regs[r + BUCKETS] + 1):
-                    links[regs[r + HEADS] + b] = -1
-    seen = regs[i * SOURCE_WORDS + SEEN]
-    regs[i * SOURCE_WORDS + SEEN] = regs[i * SOURCE_WORDS + TAIL]
-    for s in range(regs[i * SOURCE_WORDS + TAIL], seen):
-        bind(i, s, regs, work)
-        for j in range(sources):
-            work[OWN, j] = key_toward(i, j, spec, rows, work) if j != i else 0
-        appear(i, s, spec, regs, links, work)
+    for j in range(sources):
+        x = spec[spec[PAIR] + i * sources + j]
+        r = spec[INDEX] + x * INDEX_WORDS
+        if x >= 0 and regs[r + COLUMN] >= 0:
+            for b in range(regs[r + BUCKETS] + 1):
+                links[regs[r + HEADS] + b] = -1
+            regs[r + LINKED] = tail
+    for s in range(tail, regs[i * SOURCE_WORDS + SEEN]):
         enter(i, s, links[link_at(i, s, regs)] != SUSPENDED_ROW, spec, regs, rows, links, work)

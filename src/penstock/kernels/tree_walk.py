@@ -25,18 +25,18 @@ from penstock.kernels.tree import (
     PATH,
     RESUMED,
     ROOT,
+    SEEN,
     SHORT,
     SOURCE_WORDS,
     SOURCES,
     STEP,
     SUPPRESSED,
     SUSPENDED,
+    WAITED,
     after,
-    appear,
     bind,
     bucket,
     cross_hash,
-    disappear,
     end_of,
     enter,
     insert,
@@ -44,11 +44,13 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
-from penstock.kernels.tree_demand import let_sleep, prepare, resume, sift, wanted
+from penstock.kernels.tree_partners import disappear
+from penstock.kernels.tree_resume import let_sleep, resume
+from penstock.kernels.tree_wanted import sift, wanted
 
 
 @kernel
-def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot):
+def climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
     """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short."""
     sources = spec[SOURCES]
     at, levels = spec[spec[PATH] + 2 * k], spec[spec[PATH] + 2 * k + 1]
@@ -64,7 +66,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
             r = spec[NODE] + sibling * NODE_WORDS
             step[level] = links[ix(regs[r + HEADS] + bucket(hashes[level], regs[r + BUCKETS]))]
         if sifts and level == 0:
-            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work, lists)
+            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work)
         s = next_partner(step[level], sibling, hashes[level], t, spec, regs, rows, links, work)
         if s < 0:
             level -= 1
@@ -84,9 +86,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
                 out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
             n += 1
             continue
-        if spec[DEMAND] != OFF and not wanted(
-            node, end, -1, k, t, spec, regs, rows, links, bits, work, lists
-        ):
+        if spec[DEMAND] != OFF and not wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
             regs[spec[COUNT] + SUPPRESSED] += 1
             continue
         h = cross_hash(node, spec, rows, work)
@@ -118,30 +118,31 @@ def run(
         done = n
         active = True
         if spec[DEMAND] != OFF:
-            prepare(k, spec, rows, work)
             work[MARK, 0] = 0
-            appear(k, seq, spec, regs, links, work)
-            if not resume(k, t, spec, regs, rows, links, bits, work, lists):
+            regs[k * SOURCE_WORDS + SEEN] = seq + 1
+            if regs[k * SOURCE_WORDS + WAITED] != 0 and not resume(
+                k, seq, t, spec, regs, rows, links, bits, work, lists
+            ):
                 done = np.int64(-1)
             else:
                 bind(k, seq, regs, work)
                 end = rows[ix(row_at(k, seq, regs))]
-                active = wanted(k, end, -1, k, t, spec, regs, rows, links, bits, work, lists)
+                active = wanted(k, end, -1, t, spec, regs, rows, links, bits, work)
                 if not active:
                     regs[counts + SUSPENDED] += 1
         if active and done >= 0:
-            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot)
+            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
         if done < 0:
             for u in range(sources, spec[ROOT]):
                 take_back(u, work[MARK, u], spec, regs, rows, links)
             if spec[DEMAND] != OFF:
                 let_sleep(spec, regs, rows, links, work, lists)
-                disappear(k, seq, spec, regs, links, work)
+                disappear(k, seq, spec, regs, rows, links)
             regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED] = made, suppressed, resumed
             return e, n
         n = done
         if spec[DEMAND] == OFF:
-            appear(k, seq, spec, regs, links, work)
+            regs[k * SOURCE_WORDS + SEEN] = seq + 1
         enter(k, seq, active, spec, regs, rows, links, work)
         if regs[counts + CROWDED]:
             return e + 1, n

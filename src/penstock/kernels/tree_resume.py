@@ -1,0 +1,366 @@
+"""Who is taken up again when a row comes: rows that were set aside, and partial results that were not made.
+
+A row of source k with a key for which something waits at (u, k) lets everything be made that stands in the states of u's
+children and equals it, and lets it meet the states above, which ask in turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.jit import ix, kernel, part
+from penstock.kernels.tree import (
+    ASK,
+    ASK_WORDS,
+    AT,
+    BUCKETS,
+    COUNT,
+    CUR,
+    DEMAND,
+    ENDS,
+    HASH,
+    HEADS,
+    JIT,
+    KIN,
+    LASTS,
+    LEFT,
+    LIST,
+    MARK,
+    MASK,
+    NODE,
+    NODE_WORDS,
+    OUTSIDE,
+    PAIR,
+    PART,
+    PARTS,
+    PATH,
+    PLACE,
+    POS,
+    RESUMED,
+    SEEN,
+    SKETCH,
+    SKETCH_OF,
+    SOURCE_WORDS,
+    SOURCES,
+    STEP,
+    SUPPRESSED,
+    SUSPENDED_ROW,
+    TAIL,
+    UNTIL,
+    VIA,
+    VIA_LINKS,
+    VISITS,
+    WAITED,
+    WAITING,
+    WALK,
+    WOKEN,
+    after,
+    bind,
+    bucket,
+    cross_hash,
+    end_of,
+    insert,
+    link_at,
+    next_partner,
+    row_at,
+)
+from penstock.kernels.tree_bits import may_hold
+from penstock.kernels.tree_partners import (
+    behind,
+    chain,
+    equals,
+    forget,
+    key_toward,
+    listed,
+    row_key,
+    seek,
+    sketch,
+    sketch_bit,
+)
+from penstock.kernels.tree_wanted import wanted
+
+LISTS, BY_NUMBER = -2, -1
+"""How the rows of a source are gone through: its partners of the event, all from the newest on, or by the links of an index."""
+
+
+@kernel
+def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
+    """A row of source k has come: make what waited for it. False if room is short."""
+    sources = spec[SOURCES]
+    at = spec[spec[OUTSIDE] + 2 * k]
+    waited = regs[k * SOURCE_WORDS + WAITED]
+    place = row_at(k, seq, regs)
+    known = False
+    # Who waited for any row at all waited for the first.
+    first = seq == regs[k * SOURCE_WORDS + TAIL] or rows[ix(row_at(k, seq - 1, regs))] <= t
+    for c in range(spec[spec[OUTSIDE] + 2 * k + 1]):
+        w = spec[at + c]
+        if not (waited >> (w & 63)) & 1:
+            continue
+        keyed = spec[DEMAND] == JIT and spec[spec[VIA] + w * sources + k] >= 0
+        h = row_key(k, w, place, spec, rows) if keyed else np.int64(0)
+        f = spec[ASK] + (w * sources + k) * ASK_WORDS + WAITING
+        if (keyed or first) and max(regs[f + UNTIL], regs[f + UNTIL + 1]) > t and may_hold(f, h, regs, bits):
+            if not known:
+                forget(spec, work)
+                known = True
+            if w < sources:
+                room = wake(w, k, seq, t, spec, regs, rows, links, bits, work, lists)
+            else:
+                room = remake(w, k, seq, t, spec, regs, rows, links, bits, work, lists)
+            if not room:
+                return False
+    return True
+
+
+@kernel
+def wake(i, k, seq, t, spec, regs, rows, links, bits, work, lists):
+    """Rows of source i that were set aside and equal the event's row take part again, if all others support them too.
+
+    False if room is short.
+    """
+    tail, mask = regs[i * SOURCE_WORDS + TAIL], regs[i * SOURCE_WORDS + MASK]
+    keyed = spec[DEMAND] == JIT and spec[spec[PAIR] + i * spec[SOURCES] + k] >= 0
+    s, column = regs[i * SOURCE_WORDS + SEEN] - 1, np.int64(-1)
+    if keyed:
+        s, column = chain(i, k, key_toward(k, i, spec, rows, work), spec, regs, rows, links)
+    visits = 0
+    while s >= tail:
+        visits += 1
+        place = row_at(i, s, regs)
+        exp = rows[ix(place)]
+        if exp <= t:
+            break
+        own = link_at(i, s, regs)
+        if links[ix(own)] == SUSPENDED_ROW:
+            at, n = seek(k, i, spec, rows, work)
+            if not keyed or equals(at, n, place, spec, rows, work):
+                bind(i, s, regs, work)
+                if wanted(i, exp, k, t, spec, regs, rows, links, bits, work):
+                    put_back(i, s, own, spec, regs, rows, links, work)
+                    note_woken(i, s, spec, work, lists)
+                    if not rise(i, exp, t, spec, regs, rows, links, bits, work):
+                        return False
+                    bind(k, seq, regs, work)
+        s = behind(s, column, mask, links)
+    regs[spec[COUNT] + VISITS] += visits
+    return True
+
+
+@part
+def note_woken(i, s, spec, work, lists):
+    """So that it can be undone."""
+    n = work[MARK, 0]
+    lists[ix(spec[SOURCES] * LIST + 2 * n)] = i
+    lists[ix(spec[SOURCES] * LIST + 2 * n + 1)] = s
+    work[MARK, 0] = n + 1
+
+
+@kernel
+def let_sleep(spec, regs, rows, links, work, lists):
+    """Set aside again the rows that were taken up for the event."""
+    for n in range(work[MARK, 0] - 1, -1, -1):
+        i = np.int64(lists[spec[SOURCES] * LIST + 2 * n])
+        s = np.int64(lists[spec[SOURCES] * LIST + 2 * n + 1])
+        bind(i, s, regs, work)
+        r = spec[NODE] + i * NODE_WORDS
+        b = regs[r + HEADS] + bucket(cross_hash(i, spec, rows, work), regs[r + BUCKETS])
+        own = link_at(i, s, regs)
+        if links[b] == s:
+            links[b] = links[own]
+        else:
+            before = np.int64(links[b])
+            while links[link_at(i, before, regs)] != s:
+                before = np.int64(links[link_at(i, before, regs)])
+            links[link_at(i, before, regs)] = links[own]
+        links[own] = SUSPENDED_ROW
+        regs[spec[COUNT] + WOKEN] -= 1
+
+
+@kernel
+def rise(node, end, t, spec, regs, rows, links, bits, work):
+    """What has come into a node's state late meets the sibling's, and so on upward; False if room is short.
+
+    Nothing comes to the root this way: what completes an answer without the event's row was never missing.
+    """
+    at, levels = spec[spec[PATH] + 2 * node], spec[spec[PATH] + 2 * node + 1]
+    step, ends, hashes = work[STEP], work[ENDS], work[HASH]
+    hashes[0] = cross_hash(node, spec, rows, work)
+    level = 0
+    down = True
+    while level >= 0:
+        if level + 1 == levels:
+            level -= 1
+            down = False
+            continue
+        above, sibling = spec[at + 2 * level], spec[at + 2 * level + 1]
+        if down:
+            r = spec[NODE] + sibling * NODE_WORDS
+            step[level] = links[ix(regs[r + HEADS] + bucket(hashes[level], regs[r + BUCKETS]))]
+        s = next_partner(step[level], sibling, hashes[level], t, spec, regs, rows, links, work)
+        if s < 0:
+            level -= 1
+            down = False
+            continue
+        step[level] = after(sibling, s, spec, regs, links)
+        ends[level] = min(end if level == 0 else ends[level - 1], end_of(sibling, s, spec, regs, rows))
+        down = False
+        if not wanted(above, ends[level], -1, t, spec, regs, rows, links, bits, work):
+            regs[spec[COUNT] + SUPPRESSED] += 1
+            continue
+        h = cross_hash(above, spec, rows, work)
+        if not insert(above, h, ends[level], spec, regs, rows, links, work):
+            return False
+        regs[spec[COUNT] + RESUMED] += 1
+        hashes[level + 1] = h
+        level += 1
+        down = True
+    return True
+
+
+@kernel
+def put_back(i, s, own, spec, regs, rows, links, work):
+    """A row takes its place in its node's chain: where it would be had it never left, so that all behind it end before."""
+    r = spec[NODE] + i * NODE_WORDS
+    before = np.int64(-1)
+    b = regs[r + HEADS] + bucket(cross_hash(i, spec, rows, work), regs[r + BUCKETS])
+    next_ = np.int64(links[ix(b)])
+    while next_ > s:
+        before = next_
+        next_ = np.int64(links[ix(link_at(i, next_, regs))])
+    links[ix(own)] = next_
+    if before < 0:
+        links[ix(b)] = s
+    else:
+        links[ix(link_at(i, before, regs))] = s
+    regs[spec[COUNT] + WOKEN] += 1
+
+
+@kernel
+def is_there(u, h, spec, regs, rows, links, work):
+    """Whether what is being made is kept in node u already."""
+    r = spec[NODE] + u * NODE_WORDS
+    s = np.int64(links[ix(regs[r + HEADS] + bucket(h, regs[r + BUCKETS]))])
+    kin, n = spec[spec[KIN] + 4 * u + 2], spec[spec[KIN] + 4 * u + 3]
+    while s >= 0:
+        part = regs[r + PARTS] + s * regs[r + PART]
+        if rows[ix(regs[r + PLACE] + 2 * s + 1)] == h:
+            same = True
+            for c in range(n):
+                same = same and links[ix(part + c)] == work[CUR, spec[kin + c]]
+            if same:
+                return True
+        s = np.int64(links[ix(part + n)])
+    return False
+
+
+@kernel
+def takes_part(u, spec, regs, rows, links, work):
+    """Whether what is being made, restricted to node u, is in the node's state."""
+    if u < spec[SOURCES]:
+        return links[ix(link_at(u, work[CUR, u], regs))] != SUSPENDED_ROW
+    return is_there(u, cross_hash(u, spec, rows, work), spec, regs, rows, links, work)
+
+
+@part
+def fits(check, n, place, spec, rows, work):
+    """Whether a row equals all that is bound already."""
+    for c in range(n):
+        q = check + 3 * c
+        mine = rows[ix(place + spec[ix(q)])]
+        if mine != rows[ix(work[POS, ix(spec[ix(q + 1)])] + spec[ix(q + 2)])]:
+            return False
+    return True
+
+
+@kernel
+def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
+    """All rows below node u that equal each other and the event's row: those that are wanted now and not there are made.
+
+    A walk through the sources of u, in an order and by the partners that the plan fixes. False if room is short.
+    """
+    sources = spec[SOURCES]
+    steps, n = spec[spec[WALK] + 2 * (u * sources + k)], spec[spec[WALK] + 2 * (u * sources + k) + 1]
+    at, columns, left, ends = work[AT], work[VIA_LINKS], work[LEFT], work[LASTS]
+    level = 0
+    down = True
+    visits = 0
+    while level >= 0:
+        q = steps + 4 * level
+        target, via = spec[q], spec[q + 1]
+        tail = regs[target * SOURCE_WORDS + TAIL]
+        if down:
+            count = np.int64(-2)
+            columns[level] = BY_NUMBER
+            at[level] = regs[target * SOURCE_WORDS + SEEN] - 1
+            if via == k:
+                count = listed(target, k, t, spec, regs, rows, links, work, lists)
+            if count >= 0:
+                columns[level] = LISTS
+                at[level] = 0
+                left[level] = count
+            elif via >= 0:
+                h = key_toward(via, target, spec, rows, work)
+                at[level], columns[level] = chain(target, via, h, spec, regs, rows, links)
+                columns[level] = max(columns[level], BY_NUMBER)
+            if columns[level] == LISTS and level > 0 and spec[q + 3] == 2:
+                # One comparison is the event's own; does any partner agree in the other?
+                c = spec[q + 2] if spec[spec[q + 2] + 1] != k else spec[q + 2] + 3
+                if work[SKETCH_OF, target] != u:
+                    sketch(target, u, count, spec[c], regs, rows, work, lists)
+                mine = rows[ix(work[POS, spec[c + 1]] + spec[c + 2])]
+                if not (np.uint64(work[SKETCH, target]) >> sketch_bit(mine)) & np.uint64(1):
+                    left[level] = 0
+        s = np.int64(-1)
+        if columns[level] == LISTS:
+            while at[level] < left[level]:
+                s = np.int64(lists[ix(target * LIST + at[level])])
+                at[level] += 1
+                if fits(spec[q + 2], spec[q + 3], row_at(target, s, regs), spec, rows, work):
+                    break
+                s = np.int64(-1)
+        else:
+            mask = regs[target * SOURCE_WORDS + MASK]
+            c = at[level]
+            while c >= tail:
+                visits += 1
+                place = row_at(target, c, regs)
+                if rows[ix(place)] <= t:
+                    c = np.int64(-1)
+                    break
+                found = c
+                c = behind(c, columns[level], mask, links)
+                if fits(spec[q + 2], spec[q + 3], place, spec, rows, work):
+                    s = found
+                    break
+            at[level] = c
+        if s < 0:
+            level -= 1
+            down = False
+            continue
+        bind(target, s, regs, work)
+        end = rows[ix(work[POS, target])]
+        if level > 0:
+            end = min(end, ends[level - 1])
+        ends[level] = end
+        if level + 1 < n:
+            level += 1
+            down = True
+            continue
+        down = False
+        if not (takes_part(spec[spec[KIN] + 4 * u], spec, regs, rows, links, work)) or not (
+            takes_part(spec[spec[KIN] + 4 * u + 1], spec, regs, rows, links, work)
+        ):
+            continue
+        h = cross_hash(u, spec, rows, work)
+        if not is_there(u, h, spec, regs, rows, links, work) and wanted(
+            u, end, k, t, spec, regs, rows, links, bits, work
+        ):
+            if not insert(u, h, end, spec, regs, rows, links, work):
+                return False
+            regs[spec[COUNT] + RESUMED] += 1
+            if not rise(u, end, t, spec, regs, rows, links, bits, work):
+                return False
+            bind(k, seq, regs, work)
+    regs[spec[COUNT] + VISITS] += visits
+    return True
