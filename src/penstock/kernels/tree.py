@@ -7,7 +7,7 @@ Node u < N is source u; inner nodes follow, children before parents, the root la
   rows   of sources: exp and key words, in a ring; of inner nodes: exp and hash of the key toward the sibling
   links  of source rows: the row before it in the node's own chain (SUSPENDED: in none); of inner nodes: the components and
          the slot before it; buckets of every node; of every index that is kept a link a row, and buckets
-  bits   per question two filters, each of two panes: for which keys something waits, and which keys have come
+  bits   per question two filters: for which keys something waits, and which keys have come
 
 A source row is known by the number of rows before it; it lies where the ring's mask says. What an event has done is
 undone if room runs out, and it is done again with more.
@@ -43,10 +43,10 @@ HEADER = 17
 """Places in `spec` that say where its tables begin, and where those of `regs` do."""
 OFF, DOE, JIT = range(3)
 
-USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, WAITED = range(8)
-SOURCE_WORDS = 8
+USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, WAITED, ASIDE = range(9)
+SOURCE_WORDS = 9
 """Of a source: rows written, first live row, rows that have come, ring's mask, place in `rows`, words a row, place in `links`;
-nodes at which something may wait for it, a bit each (of many nodes some share one)."""
+nodes at which something may wait for it, a bit each (of many nodes some share one); rows that are set aside."""
 HEADS, BUCKETS, FILLED, ROOM, PLACE, PARTS, PART, LATEST, DUE, IDLE = range(10)
 NODE_WORDS = 10
 """Of a node: its buckets, their mask; of an inner one slots used and there, place in `rows`, in `links`, links a slot, latest
@@ -56,12 +56,14 @@ INDEX_WORDS = 5
 NOT_KEPT, NEVER_KEPT = -1, -2
 """Of an index of a source toward a neighbour: its buckets, their mask; where its links are (NOT_KEPT: rows are looked through);
 rows before this one are in it; how many were looked through for want of it."""
-BITS, PANE, CURRENT, UNTIL, FULL, UPTO = 0, 1, 2, 3, 5, 7
-WAITING, COME, TESTED, BLOCKED, SKIP = 0, 8, 16, 17, 18
-FILTER_WORDS, ASK_WORDS = 8, 24
-"""Of a filter: place in `bits`, mask of a pane (-1: there is none, -2: one is wanted), which pane is written; of both the latest
-end and how many keys; rows before this one are in it. Of a question: filters of what waits and of what has come, how often
-asked and denied of late, and how often not to ask."""
+BITS, PANE, STRETCH, UPTO, UNTIL, FULL = 0, 1, 2, 3, 4, 8
+PANES, FILTER_WORDS = 4, 12
+NO_FILTER, FILTER_WANTED = -1, -2
+"""Of a filter: place in `bits`, mask of a pane (or one of these), how long a stretch of time a pane is for; rows before this one
+are in it; of every pane the latest end and how many keys."""
+WAITING, COME, TESTED, BLOCKED, SKIP = 0, 12, 24, 25, 26
+ASK_WORDS = 36
+"""Of a question: filters of what waits and of what has come, how often asked and denied of late, and how often not to ask."""
 MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT, CROWDED = range(8)
 COUNTERS = 8
 """Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room;
@@ -259,3 +261,4 @@ def enter(k, seq, active, spec, regs, rows, links, work):
         links[ix(b)] = seq
     else:
         links[ix(own)] = SUSPENDED_ROW
+        regs[k * SOURCE_WORDS + ASIDE] += 1

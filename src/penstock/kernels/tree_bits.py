@@ -1,7 +1,7 @@
-"""Filters of keys that end: two panes of bits, one that is written and one that is left to end.
+"""Filters of keys that end: panes of bits, each for the keys that end in a stretch of time.
 
-A key sets two bits of a word. Whether a key is there is told by one look at two neighbouring words (the panes lie
-interleaved); others' bits may look like it, but what is there is never missed. A pane is cleared when all its keys have ended.
+A key sets three bits of a word of its pane. Whether it is there is told by one look, for the words of all panes lie side by
+side; others' bits may look like it, but what is there is never missed. A pane is cleared when all its keys have ended.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.jit import ix, kernel, part
-from penstock.kernels.tree import BITS, COUNT, CROWDED, CURRENT, FULL, PANE, UNTIL, mixed
+from penstock.kernels.tree import BITS, COUNT, CROWDED, FULL, PANE, PANES, STRETCH, UNTIL, mixed
 
-CROWD, MOST_PANE = 8, 1 << 16
+CROWD, MOST_PANE = 6, 1 << 16
 """Keys a word of a pane beyond which it is to be larger: others' bits look like a key's too often."""
+FAR = 1 << 50
+"""Ends so far away are no measure of how long keys last."""
 
 
 @part
@@ -23,37 +25,50 @@ def word_of(x, mask):
 
 @part
 def bits_of(x):
-    """Two bits of a word for a mixed key: of one alone a quarter would be set for others."""
-    one, other = (x >> np.uint64(20)) & np.uint64(63), (x >> np.uint64(26)) & np.uint64(63)
-    return (np.uint64(1) << one) | (np.uint64(1) << other)
+    """Three bits of a word for a mixed key."""
+    six, one = np.uint64(63), np.uint64(1)
+    return (
+        (one << ((x >> np.uint64(14)) & six))
+        | (one << ((x >> np.uint64(20)) & six))
+        | (one << ((x >> np.uint64(26)) & six))
+    )
+
+
+@part
+def among(w, key, bits):
+    """Whether the words of some pane from w on hold a key's bits."""
+    return (
+        (bits[ix(w)] & key == key)
+        | (bits[ix(w + 1)] & key == key)
+        | (bits[ix(w + 2)] & key == key)
+        | (bits[ix(w + 3)] & key == key)
+    )
 
 
 @kernel
-def next_pane(f, regs, bits):
-    """All keys of the older pane have ended: it is cleared and written from now on."""
-    current = 1 - regs[f + CURRENT]
-    regs[f + CURRENT] = current
-    if regs[f + FULL + current] > 0:
-        for w in range(regs[f + PANE] + 1):
-            bits[ix(regs[f + BITS] + 2 * w + current)] = 0
-    regs[f + FULL + current] = 0
-    return current
+def clear(f, pane, regs, bits):
+    """All keys of a pane have ended."""
+    for w in range(regs[f + PANE] + 1):
+        bits[ix(regs[f + BITS] + PANES * w + pane)] = 0
+    regs[f + FULL + pane] = 0
 
 
 @part
-def open_pane(f, t, regs, bits):
-    """The pane to write keys into."""
-    current = regs[f + CURRENT]
-    if regs[f + UNTIL + 1 - current] <= t and regs[f + FULL + current] > 0:
-        current = next_pane(f, regs, bits)
-    return current
-
-
-@part
-def counted(f, pane, n, exp, spec, regs):
-    """So many keys more are in a pane, the last of them until `exp`."""
-    regs[f + FULL + pane] += n
+def open_pane(f, exp, t, regs, bits):
+    """The pane for keys that end at `exp`. Stretches are as long as it takes for those alive to fit into all panes."""
+    ahead = exp - t
+    if ahead > (PANES - 1) * regs[f + STRETCH] and ahead < FAR:
+        regs[f + STRETCH] = ahead // (PANES - 1) + 1
+    pane = (exp // regs[f + STRETCH]) & (PANES - 1)
+    if regs[f + UNTIL + pane] <= t and regs[f + FULL + pane] > 0:
+        clear(f, pane, regs, bits)
     regs[f + UNTIL + pane] = max(regs[f + UNTIL + pane], exp)
+    return pane
+
+
+@part
+def crowding(f, pane, spec, regs):
+    """Look whether a pane has become too full."""
     if regs[f + FULL + pane] > CROWD * (regs[f + PANE] + 1) and regs[f + PANE] + 1 < MOST_PANE:
         regs[spec[COUNT] + CROWDED] = 1
 
@@ -61,16 +76,15 @@ def counted(f, pane, n, exp, spec, regs):
 @part
 def put(f, h, exp, t, spec, regs, bits):
     """A key that ends at `exp`."""
-    current = open_pane(f, t, regs, bits)
+    pane = open_pane(f, exp, t, regs, bits)
     x = mixed(h)
-    bits[ix(regs[f + BITS] + 2 * word_of(x, regs[f + PANE]) + current)] |= bits_of(x)
-    counted(f, current, 1, exp, spec, regs)
+    bits[ix(regs[f + BITS] + PANES * word_of(x, regs[f + PANE]) + pane)] |= bits_of(x)
+    regs[f + FULL + pane] += 1
+    crowding(f, pane, spec, regs)
 
 
 @part
 def may_hold(f, h, regs, bits):
     """Whether a key may be there."""
     x = mixed(h)
-    own = bits_of(x)
-    w = regs[f + BITS] + 2 * word_of(x, regs[f + PANE])
-    return (bits[ix(w)] & own == own) or (bits[ix(w + 1)] & own == own)
+    return among(regs[f + BITS] + PANES * word_of(x, regs[f + PANE]), bits_of(x), bits)

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.kernels.jit import ix, kernel, part
 from penstock.kernels.tree import (
+    ASIDE,
     ASK,
     ASK_WORDS,
     AT,
@@ -46,7 +47,6 @@ from penstock.kernels.tree import (
     SUPPRESSED,
     SUSPENDED_ROW,
     TAIL,
-    UNTIL,
     VIA,
     VIA_LINKS,
     VISITS,
@@ -95,12 +95,12 @@ def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
     first = seq == regs[k * SOURCE_WORDS + TAIL] or rows[ix(row_at(k, seq - 1, regs))] <= t
     for c in range(spec[spec[OUTSIDE] + 2 * k + 1]):
         w = spec[at + c]
-        if not (waited >> (w & 63)) & 1:
+        if not (waited >> (w & 63)) & 1 or (w < sources and regs[w * SOURCE_WORDS + ASIDE] == 0):
             continue
         keyed = spec[DEMAND] == JIT and spec[spec[VIA] + w * sources + k] >= 0
         h = row_key(k, w, place, spec, rows) if keyed else np.int64(0)
         f = spec[ASK] + (w * sources + k) * ASK_WORDS + WAITING
-        if (keyed or first) and max(regs[f + UNTIL], regs[f + UNTIL + 1]) > t and may_hold(f, h, regs, bits):
+        if (keyed or first) and may_hold(f, h, regs, bits):
             if not known:
                 forget(spec, work)
                 known = True
@@ -174,6 +174,7 @@ def let_sleep(spec, regs, rows, links, work, lists):
                 before = np.int64(links[link_at(i, before, regs)])
             links[link_at(i, before, regs)] = links[own]
         links[own] = SUSPENDED_ROW
+        regs[i * SOURCE_WORDS + ASIDE] += 1
         regs[spec[COUNT] + WOKEN] -= 1
 
 
@@ -233,6 +234,7 @@ def put_back(i, s, own, spec, regs, rows, links, work):
         links[ix(b)] = s
     else:
         links[ix(link_at(i, before, regs))] = s
+    regs[i * SOURCE_WORDS + ASIDE] -= 1
     regs[spec[COUNT] + WOKEN] += 1
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.kernels.jit import kernel
 from penstock.kernels.tree import (
+    ASIDE,
     BUCKETS,
     COLUMN,
     COUNT,
@@ -37,11 +38,12 @@ from penstock.kernels.tree import (
 
 
 @kernel
-def expire(now, spec, regs, rows):
+def expire(now, spec, regs, rows, links):
     """Rows of sources with exp <= now are gone."""
     for i in range(spec[SOURCES]):
         s = i * SOURCE_WORDS
         while regs[s + TAIL] < regs[s + USED] and rows[row_at(i, regs[s + TAIL], regs)] <= now:
+            regs[s + ASIDE] -= links[link_at(i, regs[s + TAIL], regs)] == SUSPENDED_ROW
             regs[s + TAIL] += 1
 
 
@@ -96,5 +98,6 @@ def index_anew(i, spec, regs, rows, links, work):
             for b in range(regs[r + BUCKETS] + 1):
                 links[regs[r + HEADS] + b] = -1
             regs[r + LINKED] = tail
+    regs[i * SOURCE_WORDS + ASIDE] = 0
     for s in range(tail, regs[i * SOURCE_WORDS + SEEN]):
         enter(i, s, links[link_at(i, s, regs)] != SUSPENDED_ROW, spec, regs, rows, links, work)

@@ -21,20 +21,25 @@ from penstock.kernels.tree import (
     CROSS,
     CROWDED,
     DEMAND,
+    FILTER_WANTED,
+    FULL,
     IDLE,
     JIT,
     KEYS,
     LINK,
     MASK,
+    NO_FILTER,
     NODE,
     NODE_WORDS,
     ORDER,
     PANE,
+    PANES,
     POS,
     SEEN,
     SKIP,
     SOURCE_WORDS,
     SOURCES,
+    STRETCH,
     SUPPRESSED,
     TAIL,
     TESTED,
@@ -47,13 +52,12 @@ from penstock.kernels.tree import (
     mixed,
     row_at,
 )
-from penstock.kernels.tree_bits import bits_of, counted, may_hold, open_pane, put, word_of
+from penstock.kernels.tree_bits import among, bits_of, crowding, may_hold, open_pane, put, word_of
 from penstock.kernels.tree_partners import behind, chain, equals, key_toward, row_key, seek
 
 TRIAL, RARE, REST, PAUSE = 256, 3, 64, 64
 """A question is looked at every so many times; denied less often than one in RARE, it is left out REST times as long; where all are, nobody looks
 whom to ask PAUSE times."""
-NO_FILTER, FILTER_WANTED = -1, -2
 
 
 @kernel
@@ -66,21 +70,23 @@ def note_come(f, u, j, t, spec, regs, rows, bits):
     regs[f + UPTO] = seen
 
 
+@part
+def has_come(u, j, h, f, t, spec, regs, rows, bits):
+    """Whether the filter of a question knows a key."""
+    if regs[f + UPTO] < regs[j * SOURCE_WORDS + SEEN]:
+        note_come(f, u, j, t, spec, regs, rows, bits)
+    return may_hold(f, h, regs, bits)
+
+
 @kernel
-def supported(u, j, h, a, t, spec, regs, rows, links, bits, work):
-    """Whether source j holds a live row for what is being made, restricted to node u, whose key toward j is h."""
+def supported(u, j, t, spec, regs, rows, links, work):
+    """Whether source j holds a live row for what is being made, restricted to node u."""
     sources = spec[SOURCES]
     via = spec[spec[VIA] + u * sources + j]
     r = j * SOURCE_WORDS
     if spec[DEMAND] != JIT or via < 0:
         s = regs[r + SEEN] - 1
         return s >= regs[r + TAIL] and rows[ix(row_at(j, s, regs))] > t
-    f = a + COME
-    if regs[f + PANE] >= 0:
-        if regs[f + UPTO] < regs[r + SEEN]:
-            note_come(f, u, j, t, spec, regs, rows, bits)
-        if not may_hold(f, h, regs, bits):
-            return False
     tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
     s, column = chain(j, via, key_toward(via, j, spec, rows, work), spec, regs, rows, links)
     at, count = seek(u, j, spec, rows, work)
@@ -106,11 +112,27 @@ def waits_at(u, j, regs):
 
 
 @kernel
+def judge(u, a, h, yes, spec, regs):
+    """A question was answered: is it worth asking, and with a filter?"""
+    regs[a + TESTED] += 1
+    regs[a + BLOCKED] += not yes
+    if regs[a + TESTED] >= TRIAL:
+        if regs[a + BLOCKED] * RARE < regs[a + TESTED]:
+            regs[a + SKIP] = TRIAL * REST
+        elif regs[a + COME + PANE] == NO_FILTER and u >= spec[SOURCES] and h != 0:
+            regs[a + COME + PANE] = FILTER_WANTED
+            regs[spec[COUNT] + CROWDED] = 1
+        regs[a + TESTED] >>= 1
+        regs[a + BLOCKED] >>= 1
+
+
+@kernel
 def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
     """Whether all sources outside node u (`but` one that is known to) support what is being made; else it waits.
 
-    Whom to ask first is learnt: who denies clearly more often moves to the front (not oftener: all that waits for one source
-    is told by its rows alone), and who never does is left out for a while.
+    Filters are asked first, and rows only where no filter denies. Whom to ask first is learnt: who denies clearly more often
+    moves to the front (not oftener: all that waits for one source is told by its rows alone), and who never does is left out
+    for a while.
     """
     sources = spec[SOURCES]
     rest = spec[NODE] + u * NODE_WORDS + IDLE
@@ -119,46 +141,53 @@ def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
         return True
     order = spec[ORDER] + u * sources
     asked = False
-    n = 0
-    while n < sources and regs[order + n] >= 0:
-        j = regs[order + n]
-        a = spec[ASK] + (u * sources + j) * ASK_WORDS
-        n += 1
-        if j == but:
-            continue
-        if regs[a + SKIP] > 0:
-            regs[a + SKIP] -= 1
-            continue
-        asked = True
-        h = np.int64(0)
-        if spec[DEMAND] == JIT:
-            h = key_toward(u, j, spec, rows, work)
-        yes = supported(u, j, h, a, t, spec, regs, rows, links, bits, work)
-        regs[a + TESTED] += 1
-        if not yes:
-            regs[a + BLOCKED] += 1
-        if regs[a + TESTED] >= TRIAL:
-            if regs[a + BLOCKED] * RARE < regs[a + TESTED]:
-                regs[a + SKIP] = TRIAL * REST
-            elif regs[a + COME + PANE] == NO_FILTER and u >= sources and h != 0:
-                regs[a + COME + PANE] = FILTER_WANTED
-                regs[spec[COUNT] + CROWDED] = 1
-            regs[a + TESTED] >>= 1
-            regs[a + BLOCKED] >>= 1
-        if not yes:
-            put(a + WAITING, h, exp, t, spec, regs, bits)
-            waits_at(u, j, regs)
-            if n > 1:
-                other = regs[order + n - 2]
-                b = spec[ASK] + (u * sources + other) * ASK_WORDS
-                denied, others = regs[a + BLOCKED] * regs[b + TESTED], regs[b + BLOCKED] * regs[a + TESTED]
-                if regs[b + SKIP] > 0 or 4 * denied > 5 * others:
-                    regs[order + n - 1] = other
-                    regs[order + n - 2] = j
-            return False
+    for looks in range(2):
+        n = 0
+        unsure = False
+        while n < sources and regs[order + n] >= 0:
+            j = regs[order + n]
+            a = spec[ASK] + (u * sources + j) * ASK_WORDS
+            n += 1
+            if j == but:
+                continue
+            if regs[a + SKIP] > 0:
+                regs[a + SKIP] -= 1 - looks
+                continue
+            asked = True
+            filtered = regs[a + COME + PANE] >= 0
+            h = key_toward(u, j, spec, rows, work) if spec[DEMAND] == JIT else np.int64(0)
+            if looks == 0 and filtered:
+                if has_come(u, j, h, a + COME, t, spec, regs, rows, bits):
+                    unsure = True
+                    continue
+                yes = False
+            elif looks == 0 or filtered:
+                yes = supported(u, j, t, spec, regs, rows, links, work)
+            else:
+                continue
+            judge(u, a, h, yes, spec, regs)
+            if not yes:
+                put(a + WAITING, h, exp, t, spec, regs, bits)
+                waits_at(u, j, regs)
+                if n > 1:
+                    forward(u, n - 1, a, spec, regs)
+                return False
+        if not unsure:
+            break
     if not asked:
         regs[rest] = PAUSE
     return True
+
+
+@part
+def forward(u, n, a, spec, regs):
+    """Who is asked before one that has denied changes place with it, if that denies clearly less often."""
+    order = spec[ORDER] + u * spec[SOURCES] + n
+    j, other = regs[order], regs[order - 1]
+    b = spec[ASK] + (u * spec[SOURCES] + other) * ASK_WORDS
+    denied, others = regs[a + BLOCKED] * regs[b + TESTED], regs[b + BLOCKED] * regs[a + TESTED]
+    if regs[b + SKIP] > 0 or 4 * denied > 5 * others:
+        regs[order], regs[order - 1] = other, j
 
 
 @kernel
@@ -192,26 +221,33 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     )
     word_at = spec[cross + 1]
     word = rows[work[POS, spec[cross + 2]] + spec[cross + 3]]
-    current = open_pane(g, t, regs, bits)
-    come, come_mask = regs[f + BITS], regs[f + PANE]
-    waiting, waiting_mask = regs[g + BITS] + current, regs[g + PANE]
+    come, come_mask, waiting_mask = regs[f + BITS], regs[f + PANE], regs[g + PANE]
+    waiting = pane = np.int64(0)
+    low = exp + 1
     visits = denied = 0
     while s >= tail:
         place = base + (s & mask) * width
-        if rows[ix(place)] <= t:
+        end = rows[ix(place)]
+        if end <= t:
             break
         if rows[ix(place + word_at)] == word:
             x = mixed(own + rows[ix(place + field)] * by)
             key = bits_of(x)
-            w = come + 2 * word_of(x, come_mask)
-            if (bits[ix(w)] & key == key) or (bits[ix(w + 1)] & key == key):
+            if among(come + PANES * word_of(x, come_mask), key, bits):
                 break
+            end = min(end, exp)
+            if end < low:
+                # Further back rows end earlier: in this pane, or the one before.
+                pane = open_pane(g, end, t, regs, bits)
+                waiting = regs[g + BITS] + pane
+                low = end - end % regs[g + STRETCH]
             denied += 1
-            bits[ix(waiting + 2 * word_of(x, waiting_mask))] |= key
+            bits[ix(waiting + PANES * word_of(x, waiting_mask))] |= key
+            regs[g + FULL + pane] += 1
         visits += 1
         s = np.int64(links[ix(link + (s & mask))])
     if denied:
-        counted(g, current, denied, exp, spec, regs)
+        crowding(g, pane, spec, regs)
         waits_at(node, j, regs)
         regs[a + TESTED] += denied
         regs[a + BLOCKED] += denied

@@ -104,7 +104,7 @@ class TreeJoin:
         state, layout = self._state, self._layout
         aside = 0
         if layout.demand is not Demand.OFF:
-            aside = sum(state.aside(i, self._now) for i in range(layout.sources))
+            aside = sum(state.aside(i) for i in range(layout.sources))
         return {
             "made": state.counter(kernel.MADE) + state.counter(kernel.RESUMED),
             "suppressed": state.counter(kernel.SUPPRESSED),
@@ -114,7 +114,7 @@ class TreeJoin:
             "visits": state.counter(kernel.VISITS),
             "partials": sum(state.partials(u, self._now) for u in layout.inner),
             "blacklist": aside,
-            "buffer": int(state.filters[:, 0, kernel.FULL : kernel.FULL + 2].sum()),
+            "buffer": int(state.filters[:, 0, kernel.FULL : kernel.FULL + kernel.PANES].sum()),
             "bytes": self.held_bytes,
         }
 
@@ -210,8 +210,8 @@ def _blank(layout: Layout, words: Sequence[int], *, nested: bool) -> Ints:
     indexes = regs[layout.index_registers : layout.ask_registers].reshape(-1, kernel.INDEX_WORDS)
     indexes[:, kernel.COLUMN] = kernel.NEVER_KEPT if nested else kernel.NOT_KEPT
     filters = regs[layout.ask_registers : layout.counters].reshape(-1, 3, kernel.FILTER_WORDS)[:, :2]
-    filters[:, :, kernel.UNTIL : kernel.UNTIL + 2] = EARLIEST
-    filters[:, :, kernel.PANE] = -1
+    filters[:, :, kernel.UNTIL : kernel.UNTIL + kernel.PANES] = EARLIEST
+    filters[:, :, kernel.PANE], filters[:, :, kernel.STRETCH] = kernel.NO_FILTER, 1
     order = regs[layout.order_registers :].reshape(len(layout.nodes), -1)
     order[:] = -1
     for u in range(layout.root):

@@ -16,12 +16,13 @@ from penstock.kernels import tree as kernel
 from penstock.kernels import tree_store as store
 from penstock.kernels.tree_bits import CROWD, MOST_PANE
 from penstock.kernels.tree_partners import OFTEN
+from penstock.kernels.tree_wanted import TRIAL
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, LEAST_PANE, FEW_WORDS = 64, 32, 512
+LEAST_ROOM, LEAST_PANE, FEW_WORDS = 64, 16, 512
 
 
 class TreeState:
@@ -53,6 +54,7 @@ class TreeState:
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.links: Array = arena.array(f"{name}.links", np.int32, 0)
         self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
+        self._filtered = self._compared()
         self.work = np.zeros((kernel.WORK, max(len(parts) + 1, equalities)), np.int64)
         self.lists = np.zeros(0, np.int32)
         self._fit_lists()
@@ -61,6 +63,13 @@ class TreeState:
             sizes = np.zeros((self.asks.shape[0], 2), np.int64)
             sizes[: outside.size, 0] = np.where(outside.ravel(), LEAST_PANE, 0)
             self._lay_bits(sizes)
+
+    def _compared(self) -> Array:
+        """By question: whether an inner node asks a source that it is compared with."""
+        start, n = int(self.spec[kernel.VIA]), self._n
+        via = self.spec[start : start + len(self._parts) * n].reshape(-1, n) >= 0
+        via[:n], via[-1:] = False, False
+        return via.ravel()
 
     def _fit_lists(self) -> None:
         """Room for partners of an event, and for every row to be taken up by one."""
@@ -140,11 +149,9 @@ class TreeState:
         places: Ints = np.arange(tail, used) & mask
         return places
 
-    def aside(self, i: int, now: int) -> int:
-        """Live rows of a source that are set aside."""
-        rows = self.live(i)
-        own = self.links[int(self.sources[i, kernel.LINK]) + rows]
-        return int(((own == kernel.SUSPENDED_ROW) & (self.table(i)[rows, 0] > now)).sum())
+    def aside(self, i: int) -> int:
+        """Rows of a source that are set aside."""
+        return int(self.sources[i, kernel.ASIDE])
 
     def partials(self, u: int, now: int) -> int:
         """Partial results of an inner node that are alive."""
@@ -153,7 +160,7 @@ class TreeState:
 
     def expire(self, now: int) -> None:
         """What has ended by `now` is gone; of partial results, when half of the time to the latest has passed."""
-        store.expire(now, self.spec, self.regs, self.rows)
+        store.expire(now, self.spec, self.regs, self.rows, self.links)
         for u in self._inner:
             node = self.nodes[u]
             if node[kernel.FILLED] and node[kernel.DUE] <= now:
@@ -166,32 +173,38 @@ class TreeState:
     def _end_keys(self, now: int) -> None:
         """Panes whose keys have all ended are cleared; of each source it is known anew at which nodes something waits for it."""
         filters = self.filters
-        full = filters[:, :, kernel.FULL : kernel.FULL + 2]
+        full = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES]
         for ask, which, pane in np.argwhere(
-            (filters[:, :, kernel.UNTIL : kernel.UNTIL + 2] <= now) & (full > 0)
+            (filters[:, :, kernel.UNTIL : kernel.UNTIL + kernel.PANES] <= now) & (full > 0)
         ).tolist():
             place, words = int(filters[ask, which, kernel.BITS]), int(filters[ask, which, kernel.PANE]) + 1
-            self.bits[place + pane : place + 2 * words : 2] = 0
+            self.bits[place + pane : place + kernel.PANES * words : kernel.PANES] = 0
             full[ask, which, pane] = 0
         waits = full[:, 0].any(axis=1).reshape(len(self._parts), self._n)
         node_bits = np.int64(1) << (np.arange(len(self._parts)) & 63)
         self.sources[:, kernel.WAITED] = np.bitwise_or.reduce(np.where(waits, node_bits[:, None], 0), axis=0)
 
     def widen(self) -> None:
-        """Larger panes where there are many keys; filters and indexes that are wanted."""
+        """Larger panes where there are many keys; filters and indexes that are wanted. Whoever would be next has its turn, too."""
         filters = self.filters
         words = filters[:, :, kernel.PANE] + 1
-        full = filters[:, :, kernel.FULL : kernel.FULL + 2].max(axis=2)
-        crowded = (full > CROWD * words) & (words > 0) & (words < MOST_PANE)
-        wanted = words < 0
-        if crowded.any() or wanted.any():
-            sizes = np.where(crowded, np.where(words > FEW_WORDS, 2, 4), 1) * words
-            sizes[wanted] = LEAST_PANE
-            filters[wanted, kernel.UPTO] = -1
+        crowd = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) / (CROWD * np.maximum(words, 1))
+        if (words < 0).any() or (crowd > 1).any():
+            fits = words >= MOST_PANE
+            sizes = np.where((crowd > 0.75) & ~fits, np.where(words > FEW_WORDS, 2, 4), 1) * np.maximum(words, 0)
+            wanted = (words[:, 1] <= 0) & self._filtered & (2 * self.asks[:, kernel.TESTED] > TRIAL)
+            sizes[wanted, 1] = self._fitting()[wanted]
+            filters[wanted, 1, kernel.UPTO] = -1
             self._lay_bits(sizes)
         if (self.indexes[:, kernel.SOUGHT] > OFTEN).any():
             self._add_indexes()
         self.regs[int(self.spec[kernel.COUNT]) + kernel.CROWDED] = 0
+
+    def _fitting(self) -> Ints:
+        """By question: words of a pane for the keys of the source that is asked."""
+        rings = self.sources[:, kernel.MASK] + 1
+        words = [power_of_two(max(LEAST_PANE, int(ring) // (CROWD * kernel.PANES))) for ring in rings]
+        return np.tile(words, len(self._parts))
 
     def _due(self, u: int, now: int) -> None:
         latest = int(self.nodes[u, kernel.LATEST])
@@ -312,13 +325,13 @@ class TreeState:
         """Filters with panes of these sizes; a bit of a smaller one stands in every part of the larger."""
         filters, old = self.filters, self.bits
         was = filters[:, :, [kernel.BITS, kernel.PANE]].copy()
-        filters[:, :, kernel.BITS] = 2 * (np.cumsum(sizes).reshape(sizes.shape) - sizes)
+        filters[:, :, kernel.BITS] = kernel.PANES * (np.cumsum(sizes).reshape(sizes.shape) - sizes)
         filters[:, :, kernel.PANE] = sizes - 1
-        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, 2 * int(sizes.sum()), 0)
+        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, kernel.PANES * int(sizes.sum()), 0)
         if not len(old):
             return
-        full = filters[:, :, kernel.FULL : kernel.FULL + 2].any(axis=2)
+        full = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].any(axis=2)
         for ask, which in np.argwhere(full).tolist():
-            words, size = 2 * (int(was[ask, which, 1]) + 1), 2 * int(sizes[ask, which])
+            words, size = kernel.PANES * (int(was[ask, which, 1]) + 1), kernel.PANES * int(sizes[ask, which])
             held, new = int(was[ask, which, 0]), int(filters[ask, which, kernel.BITS])
             self.bits[new : new + size].reshape(-1, words)[:] = old[held : held + words]
