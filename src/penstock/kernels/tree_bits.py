@@ -13,14 +13,17 @@ from penstock.kernels.tree import BITS, COUNT, CROWDED, FULL, PANE, PANES, STRET
 
 CROWD, MOST_PANE = 6, 1 << 16
 """Keys a word of a pane beyond which it is to be larger: others' bits look like a key's too often."""
+NEAR = 8
+"""Words of a pane for keys that have one part in common: a row writes those of all its partners, and each elsewhere is a miss of the
+cache."""
 FAR = 1 << 50
 """Ends so far away are no measure of how long keys last."""
 
 
 @part
-def word_of(x, mask):
-    """Which word of a pane a mixed key is in."""
-    return np.int64(x >> np.uint64(32)) & mask
+def word_near(y, x, mask):
+    """Which word of a pane a mixed key x is in: those that have the mixed part y lie close together."""
+    return ((np.int64(y >> np.uint64(32)) & -NEAR) | (np.int64(x >> np.uint64(32)) & (NEAR - 1))) & mask
 
 
 @part
@@ -76,15 +79,21 @@ def crowding(f, pane, spec, regs):
 @part
 def put(f, h, exp, t, spec, regs, bits):
     """A key that ends at `exp`."""
+    put_near(f, h, h, exp, t, spec, regs, bits)
+
+
+@part
+def put_near(f, own, h, exp, t, spec, regs, bits):
+    """The same for one with a part that is `own`."""
     pane = open_pane(f, exp, t, regs, bits)
     x = mixed(h)
-    bits[ix(regs[f + BITS] + PANES * word_of(x, regs[f + PANE]) + pane)] |= bits_of(x)
+    bits[ix(regs[f + BITS] + PANES * word_near(mixed(own), x, regs[f + PANE]) + pane)] |= bits_of(x)
     regs[f + FULL + pane] += 1
     crowding(f, pane, spec, regs)
 
 
 @part
-def may_hold(f, h, regs, bits):
+def may_hold(f, own, h, regs, bits):
     """Whether a key may be there."""
     x = mixed(h)
-    return among(regs[f + BITS] + PANES * word_of(x, regs[f + PANE]), bits_of(x), bits)
+    return among(regs[f + BITS] + PANES * word_near(mixed(own), x, regs[f + PANE]), bits_of(x), bits)

@@ -47,6 +47,7 @@ from penstock.kernels.tree import (
     SUPPRESSED,
     SUSPENDED_ROW,
     TAIL,
+    TOWARD,
     VIA,
     VIA_LINKS,
     VISITS,
@@ -98,9 +99,8 @@ def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
         if not (waited >> (w & 63)) & 1 or (w < sources and regs[w * SOURCE_WORDS + ASIDE] == 0):
             continue
         keyed = spec[DEMAND] == JIT and spec[spec[VIA] + w * sources + k] >= 0
-        h = row_key(k, w, place, spec, rows) if keyed else np.int64(0)
         f = spec[ASK] + (w * sources + k) * ASK_WORDS + WAITING
-        if (keyed or first) and may_hold(f, h, regs, bits):
+        if (keyed or first) and awaited(w, k, f, place, keyed, spec, regs, rows, bits):
             if not known:
                 forget(spec, work)
                 known = True
@@ -111,6 +111,24 @@ def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
             if not room:
                 return False
     return True
+
+
+@part
+def awaited(w, k, f, place, keyed, spec, regs, rows, bits):
+    """Whether something may wait at a node for a row of source k."""
+    if not keyed:
+        return may_hold(f, np.int64(0), np.int64(0), regs, bits)
+    h = row_key(k, w, place, spec, rows)
+    if w < spec[SOURCES]:
+        return may_hold(f, h, h, regs, bits)
+    for side in range(2):
+        c = spec[spec[KIN] + 4 * w + side]
+        own = h
+        if c < spec[SOURCES] and spec[spec[TOWARD] + 2 * (c * spec[SOURCES] + k) + 1] > 0:
+            own = row_key(k, c, place, spec, rows)
+        if may_hold(f, own, h, regs, bits):
+            return True
+    return False
 
 
 @kernel

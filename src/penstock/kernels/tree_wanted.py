@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import ix, kernel, part
+from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree import (
     ASK,
     ASK_WORDS,
@@ -26,6 +26,7 @@ from penstock.kernels.tree import (
     IDLE,
     JIT,
     KEYS,
+    KIN,
     LINK,
     MASK,
     NO_FILTER,
@@ -52,7 +53,16 @@ from penstock.kernels.tree import (
     mixed,
     row_at,
 )
-from penstock.kernels.tree_bits import among, bits_of, crowding, may_hold, open_pane, put, word_of
+from penstock.kernels.tree_bits import (
+    among,
+    bits_of,
+    crowding,
+    may_hold,
+    open_pane,
+    put,
+    put_near,
+    word_near,
+)
 from penstock.kernels.tree_partners import behind, chain, equals, key_toward, row_key, seek
 
 TRIAL, RARE, REST, PAUSE = 256, 3, 64, 64
@@ -75,7 +85,7 @@ def has_come(u, j, h, f, t, spec, regs, rows, bits):
     """Whether the filter of a question knows a key."""
     if regs[f + UPTO] < regs[j * SOURCE_WORDS + SEEN]:
         note_come(f, u, j, t, spec, regs, rows, bits)
-    return may_hold(f, h, regs, bits)
+    return may_hold(f, h, h, regs, bits)
 
 
 @kernel
@@ -103,6 +113,15 @@ def supported(u, j, t, spec, regs, rows, links, work):
         s = behind(s, column, mask, links)
     regs[spec[COUNT] + VISITS] += visits
     return found
+
+
+@part
+def side_key(c, j, h, spec, rows, work):
+    """By which part of its key toward source j what waits at a node is found: its left child's if that is a source and compared with j;
+    else all of it. A row that sifts its partners takes its own side instead."""
+    if c >= spec[SOURCES] or spec[spec[KEYS] + 2 * (c * spec[SOURCES] + j) + 1] == 0:
+        return h
+    return key_toward(c, j, spec, rows, work)
 
 
 @part
@@ -167,7 +186,8 @@ def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
                 continue
             judge(u, a, h, yes, spec, regs)
             if not yes:
-                put(a + WAITING, h, exp, t, spec, regs, bits)
+                own = side_key(spec[spec[KIN] + 4 * u], j, h, spec, rows, work) if u >= sources else h
+                put_near(a + WAITING, own, h, exp, t, spec, regs, bits)
                 waits_at(u, j, regs)
                 if n > 1:
                     forward(u, n - 1, a, spec, regs)
@@ -210,6 +230,8 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     if regs[f + UPTO] < regs[j * SOURCE_WORDS + SEEN]:
         note_come(f, node, j, t, spec, regs, rows, bits)
     own = key_toward(k, j, spec, rows, work)
+    alike = spec[spec[KEYS] + 2 * (k * sources + j) + 1] > 0
+    near = mixed(own)
     field, by = spec[q + 1], spec[q + 3]
     r = i * SOURCE_WORDS
     tail, mask, base, width, link = (
@@ -221,6 +243,11 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     )
     word_at = spec[cross + 1]
     word = rows[work[POS, spec[cross + 2]] + spec[cross + 3]]
+    ahead, c = s, 0
+    while ahead >= tail and c < 24:
+        prefetch(rows, base + (ahead & mask) * width)
+        ahead = np.int64(links[ix(link + (ahead & mask))])
+        c += 1
     come, come_mask, waiting_mask = regs[f + BITS], regs[f + PANE], regs[g + PANE]
     waiting = pane = np.int64(0)
     low = exp + 1
@@ -233,16 +260,17 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
         if rows[ix(place + word_at)] == word:
             x = mixed(own + rows[ix(place + field)] * by)
             key = bits_of(x)
-            if among(come + PANES * word_of(x, come_mask), key, bits):
+            if among(come + PANES * word_near(x, x, come_mask), key, bits):
                 break
             end = min(end, exp)
+            y = near if alike else x
             if end < low:
                 # Further back rows end earlier: in this pane, or the one before.
                 pane = open_pane(g, end, t, regs, bits)
                 waiting = regs[g + BITS] + pane
                 low = end - end % regs[g + STRETCH]
             denied += 1
-            bits[ix(waiting + PANES * word_of(x, waiting_mask))] |= key
+            bits[ix(waiting + PANES * word_near(y, x, waiting_mask))] |= key
             regs[g + FULL + pane] += 1
         visits += 1
         s = np.int64(links[ix(link + (s & mask))])
