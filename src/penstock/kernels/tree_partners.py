@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import GOLDEN
-from penstock.kernels.jit import ix, kernel, part, prefetch
+from penstock.kernels.jit import ix, kernel, part
 from penstock.kernels.tree import (
     BASE,
     BUCKETS,
@@ -160,11 +160,6 @@ def listed(j, k, t, spec, regs, rows, links, work, lists):
     tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
     at, count = seek(k, j, spec, rows, work)
     s, column = chain(j, k, key_toward(k, j, spec, rows, work), spec, regs, rows, links)
-    ahead, c = s, 0
-    while column >= 0 and ahead >= tail and c < 24:
-        prefetch(rows, base + (ahead & mask) * width)
-        ahead = np.int64(links[ix(column + (ahead & mask))])
-        c += 1
     n = np.int64(0)
     visits = 0
     while s >= tail:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import ix, kernel, part
+from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree import (
     ASIDE,
     ASK,
     ASK_WORDS,
     AT,
+    BASE,
     BUCKETS,
     COUNT,
+    CROSS,
     CUR,
     DEMAND,
     ENDS,
@@ -26,6 +28,7 @@ from penstock.kernels.tree import (
     LASTS,
     LEFT,
     LIST,
+    LISTED,
     MARK,
     MASK,
     NODE,
@@ -54,11 +57,13 @@ from penstock.kernels.tree import (
     WAITED,
     WAITING,
     WALK,
+    WIDTH,
     WOKEN,
     after,
     bind,
     bucket,
     cross_hash,
+    crosses,
     end_of,
     insert,
     link_at,
@@ -101,14 +106,17 @@ def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
         keyed = spec[DEMAND] == JIT and spec[spec[VIA] + w * sources + k] >= 0
         f = spec[ASK] + (w * sources + k) * ASK_WORDS + WAITING
         if (keyed or first) and awaited(w, k, f, place, keyed, spec, regs, rows, bits):
-            if not known:
-                forget(spec, work)
-                known = True
+            room = np.int64(-1)
             if w < sources:
-                room = wake(w, k, seq, t, spec, regs, rows, links, bits, work, lists)
-            else:
-                room = remake(w, k, seq, t, spec, regs, rows, links, bits, work, lists)
-            if not room:
+                room = np.int64(wake(w, k, seq, t, spec, regs, rows, links, bits, work, lists))
+            elif keyed:
+                room = remake_pairs(w, k, seq, t, spec, regs, rows, links, bits, work, lists)
+            if room < 0:
+                if not known:
+                    forget(spec, work)
+                    known = True
+                room = np.int64(remake(w, k, seq, t, spec, regs, rows, links, bits, work, lists))
+            if room == 0:
                 return False
     return True
 
@@ -294,6 +302,99 @@ def fits(check, n, place, spec, rows, work):
 
 
 @kernel
+def gather(i, k, spec, regs, rows, links, work, lists):
+    """How many rows of source i are in the event's bucket, set down in `lists`; -1: too many, or there is no index."""
+    work[LISTED, i] = -1
+    r = i * SOURCE_WORDS
+    tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
+    s, column = chain(i, k, key_toward(k, i, spec, rows, work), spec, regs, rows, links)
+    n = np.int64(0)
+    if column < 0:
+        return np.int64(-1)
+    while s >= tail:
+        if n == LIST:
+            return np.int64(-1)
+        prefetch(rows, base + (s & mask) * width)
+        lists[ix(i * LIST + n)] = s
+        n += 1
+        s = np.int64(links[ix(column + (s & mask))])
+    regs[spec[COUNT] + VISITS] += n
+    return n
+
+
+@part
+def agrees(i, k, spec, rows, work):
+    """Whether the component of source i equals the event's row."""
+    at, n = seek(k, i, spec, rows, work)
+    return equals(at, n, work[POS, ix(i)], spec, rows, work)
+
+
+@kernel
+def remake_pairs(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
+    """As `remake`, for a node over two sources: 0 if room is short, 1 if not; -1 if the walk has to do it.
+
+    Both sources' rows in the event's buckets are gone through once, and a sketch of one side's values tells whom on the other
+    they may equal.
+    """
+    i, j = spec[spec[KIN] + 4 * u], spec[spec[KIN] + 4 * u + 1]
+    cross, crossed = spec[spec[CROSS] + 2 * i], spec[spec[CROSS] + 2 * i + 1]
+    if max(i, j) >= spec[SOURCES] or crossed == 0:
+        return np.int64(-1)
+    if min(spec[spec[PAIR] + i * spec[SOURCES] + k], spec[spec[PAIR] + j * spec[SOURCES] + k]) < 0:
+        return np.int64(-1)
+    n = gather(i, k, spec, regs, rows, links, work, lists)
+    m = gather(j, k, spec, regs, rows, links, work, lists)
+    if min(n, m) < 0:
+        return np.int64(-1)
+    mine, theirs = spec[cross + 1], spec[cross + 3]
+    seen = np.uint64(0)
+    for c in range(n):
+        seen |= np.uint64(1) << sketch_bit(
+            rows[ix(row_at(i, np.int64(lists[ix(i * LIST + c)]), regs) + mine)]
+        )
+    for d in range(m):
+        other = np.int64(lists[ix(j * LIST + d)])
+        value = rows[ix(row_at(j, other, regs) + theirs)]
+        if not (seen >> sketch_bit(value)) & np.uint64(1):
+            continue
+        for c in range(n):
+            one = np.int64(lists[ix(i * LIST + c)])
+            if rows[ix(row_at(i, one, regs) + mine)] != value:
+                continue
+            bind(i, one, regs, work)
+            bind(j, other, regs, work)
+            end = min(rows[ix(work[POS, i])], rows[ix(work[POS, j])])
+            if end <= t or not crosses(i, spec, rows, work):
+                continue
+            if not agrees(i, k, spec, rows, work) or not agrees(j, k, spec, rows, work):
+                continue
+            if not make_late(u, k, seq, end, t, spec, regs, rows, links, bits, work):
+                return np.int64(0)
+    return np.int64(1)
+
+
+@kernel
+def make_late(u, k, seq, end, t, spec, regs, rows, links, bits, work):
+    """What stands in the states of node u's children, equals the event's row, is wanted and not there is made. False if room is short."""
+    if not takes_part(spec[spec[KIN] + 4 * u], spec, regs, rows, links, work):
+        return True
+    if not takes_part(spec[spec[KIN] + 4 * u + 1], spec, regs, rows, links, work):
+        return True
+    h = cross_hash(u, spec, rows, work)
+    if is_there(u, h, spec, regs, rows, links, work):
+        return True
+    if not wanted(u, end, k, t, spec, regs, rows, links, bits, work):
+        return True
+    if not insert(u, h, end, spec, regs, rows, links, work):
+        return False
+    regs[spec[COUNT] + RESUMED] += 1
+    if not rise(u, end, t, spec, regs, rows, links, bits, work):
+        return False
+    bind(k, seq, regs, work)
+    return True
+
+
+@kernel
 def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
     """All rows below node u that equal each other and the event's row: those that are wanted now and not there are made.
 
@@ -368,19 +469,7 @@ def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
             down = True
             continue
         down = False
-        if not (takes_part(spec[spec[KIN] + 4 * u], spec, regs, rows, links, work)) or not (
-            takes_part(spec[spec[KIN] + 4 * u + 1], spec, regs, rows, links, work)
-        ):
-            continue
-        h = cross_hash(u, spec, rows, work)
-        if not is_there(u, h, spec, regs, rows, links, work) and wanted(
-            u, end, k, t, spec, regs, rows, links, bits, work
-        ):
-            if not insert(u, h, end, spec, regs, rows, links, work):
-                return False
-            regs[spec[COUNT] + RESUMED] += 1
-            if not rise(u, end, t, spec, regs, rows, links, bits, work):
-                return False
-            bind(k, seq, regs, work)
+        if not make_late(u, k, seq, end, t, spec, regs, rows, links, bits, work):
+            return False
     regs[spec[COUNT] + VISITS] += visits
     return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import ix, kernel, part, prefetch
+from penstock.kernels.jit import ix, kernel, part
 from penstock.kernels.tree import (
     ASK,
     ASK_WORDS,
@@ -243,11 +243,6 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     )
     word_at = spec[cross + 1]
     word = rows[work[POS, spec[cross + 2]] + spec[cross + 3]]
-    ahead, c = s, 0
-    while ahead >= tail and c < 24:
-        prefetch(rows, base + (ahead & mask) * width)
-        ahead = np.int64(links[ix(link + (ahead & mask))])
-        c += 1
     come, come_mask, waiting_mask = regs[f + BITS], regs[f + PANE], regs[g + PANE]
     waiting = pane = np.int64(0)
     low = exp + 1
