@@ -89,7 +89,7 @@ LISTS, BY_NUMBER = -2, -1
 """How the rows of a source are gone through: its partners of the event, all from the newest on, or by the links of an index."""
 
 
-@kernel
+@part
 def resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
     """A row of source k has come: make what waited for it. False if room is short."""
     sources = spec[SOURCES]
@@ -301,7 +301,7 @@ def fits(check, n, place, spec, rows, work):
     return True
 
 
-@kernel
+@part
 def gather(i, k, spec, regs, rows, links, work, lists):
     """How many rows of source i are in the event's bucket, set down in `lists`; -1: too many, or there is no index."""
     work[LISTED, i] = -1

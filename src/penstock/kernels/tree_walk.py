@@ -57,7 +57,7 @@ AHEAD = 16
 """Rows of a chain that are asked for before they are looked at."""
 
 
-@kernel
+@part
 def climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
     """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short."""
     sources = spec[SOURCES]

@@ -145,7 +145,7 @@ def judge(u, a, h, yes, spec, regs):
         regs[a + BLOCKED] >>= 1
 
 
-@kernel
+@part
 def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
     """Whether all sources outside node u (`but` one that is known to) support what is being made; else it waits.
 
@@ -153,11 +153,18 @@ def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
     moves to the front (not oftener: all that waits for one source is told by its rows alone), and who never does is left out
     for a while.
     """
-    sources = spec[SOURCES]
     rest = spec[NODE] + u * NODE_WORDS + IDLE
     if regs[rest] > 0:
         regs[rest] -= 1
         return True
+    return ask(u, exp, but, t, spec, regs, rows, links, bits, work)
+
+
+@kernel
+def ask(u, exp, but, t, spec, regs, rows, links, bits, work):
+    """The same, where somebody is to be asked."""
+    sources = spec[SOURCES]
+    rest = spec[NODE] + u * NODE_WORDS + IDLE
     order = spec[ORDER] + u * sources
     asked = False
     for looks in range(2):
@@ -210,7 +217,7 @@ def forward(u, n, a, spec, regs):
         regs[order], regs[order - 1] = other, j
 
 
-@kernel
+@part
 def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     """From a row of source i in its node's chain on, past those that equal the event's row but that the source asked first
     denies by its filter; these wait. Returns the first row that it may not deny.
