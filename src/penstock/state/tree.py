@@ -14,7 +14,7 @@ from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.kernels import tree as kernel
 from penstock.kernels import tree_store as store
-from penstock.kernels.tree_bits import CROWD, MOST_PANE
+from penstock.kernels.tree_bits import CROWD, LEAST_PANE, MOST_PANE
 from penstock.kernels.tree_partners import OFTEN
 from penstock.kernels.tree_wanted import TRIAL
 from penstock.state.arena import Arena, power_of_two
@@ -22,7 +22,7 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, LEAST_PANE, FEW_WORDS = 64, 16, 512
+LEAST_ROOM, FEW_WORDS = 64, 512
 
 
 class TreeState:
@@ -55,14 +55,21 @@ class TreeState:
         self.links: Array = arena.array(f"{name}.links", np.int32, 0)
         self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
         self._filtered = self._compared()
+        self._asked = np.array([j not in below for below in parts for j in range(self._n)])
         self.work = np.zeros((kernel.WORK, max(len(parts) + 1, equalities)), np.int64)
         self.lists = np.zeros(0, np.int32)
         self._fit_lists()
         if len(self.bits) == 0 and self.asks.size:
-            outside = np.array([[j not in below for j in range(self._n)] for below in parts[:-1]])
-            sizes = np.zeros((self.asks.shape[0], 2), np.int64)
-            sizes[: outside.size, 0] = np.where(outside.ravel(), LEAST_PANE, 0)
-            self._lay_bits(sizes)
+            self._lay_bits(self._sizes())
+
+    def _sizes(self) -> Ints:
+        """By question: words of a pane of both filters as they are, but least where there is no key, and none for rows that none asks about."""
+        filters = self.filters
+        sizes = np.maximum(filters[:, :, kernel.PANE] + 1, 0)
+        empty = ~filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].any(axis=2)
+        sizes[empty[:, 0], 0] = np.where(self._asked, LEAST_PANE, 0)[empty[:, 0]]
+        sizes[empty[:, 1], 1] = 0
+        return sizes
 
     def _compared(self) -> Array:
         """By question: whether an inner node asks a source that it is compared with."""
@@ -167,31 +174,24 @@ class TreeState:
                 store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
                 self._due(u, now)
         if self._owners:
-            self._end_keys(now)
-            self.indexes[:, kernel.SOUGHT] >>= 1
-
-    def _end_keys(self, now: int) -> None:
-        """Panes whose keys have all ended are cleared; of each source it is known anew at which nodes something waits for it."""
-        filters = self.filters
-        full = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES]
-        for ask, which, pane in np.argwhere(
-            (filters[:, :, kernel.UNTIL : kernel.UNTIL + kernel.PANES] <= now) & (full > 0)
-        ).tolist():
-            place, words = int(filters[ask, which, kernel.BITS]), int(filters[ask, which, kernel.PANE]) + 1
-            self.bits[place + pane : place + kernel.PANES * words : kernel.PANES] = 0
-            full[ask, which, pane] = 0
-        waits = full[:, 0].any(axis=1).reshape(len(self._parts), self._n)
-        node_bits = np.int64(1) << (np.arange(len(self._parts)) & 63)
-        self.sources[:, kernel.WAITED] = np.bitwise_or.reduce(np.where(waits, node_bits[:, None], 0), axis=0)
+            filters, indexes = store.end_keys(now, self.spec, self.regs, self.bits)
+            if filters:
+                self._lay_bits(self._sizes())
+            if indexes:
+                self._lay_out(self.sources[:, kernel.MASK] + 1, self.nodes[:, kernel.ROOM].copy())
 
     def widen(self) -> None:
         """Larger panes where there are many keys; filters and indexes that are wanted. Whoever would be next has its turn, too."""
         filters = self.filters
         words = filters[:, :, kernel.PANE] + 1
-        crowd = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) / (CROWD * np.maximum(words, 1))
+        crowd = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) / (
+            CROWD * np.maximum(words, 1)
+        )
         if (words < 0).any() or (crowd > 1).any():
             fits = words >= MOST_PANE
-            sizes = np.where((crowd > 0.75) & ~fits, np.where(words > FEW_WORDS, 2, 4), 1) * np.maximum(words, 0)
+            sizes = self._sizes()
+            sizes[(crowd > 0.5) & ~fits & (words <= FEW_WORDS)] *= 2
+            sizes[(crowd > 0.75) & ~fits] *= 2
             wanted = (words[:, 1] <= 0) & self._filtered & (2 * self.asks[:, kernel.TESTED] > TRIAL)
             sizes[wanted, 1] = self._fitting()[wanted]
             filters[wanted, 1, kernel.UPTO] = -1
