@@ -65,9 +65,11 @@ WAITING, COME, TESTED, BLOCKED, SKIP = 0, 12, 24, 25, 26
 ASK_WORDS = 36
 """Of a question: filters of what waits and of what has come, how often asked and denied of late, and how often not to ask."""
 MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT, CROWDED = range(8)
-COUNTERS = 8
+RESTING, TURN, SPARED, LOOKED, STEADY = range(8, 13)
+COUNTERS = 13
 """Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room;
-whether a filter is too full, or an index or a filter is wanted."""
+whether a filter is too full, or an index or a filter is wanted. For so many events nobody is asked; events of this turn, and
+what was spared and looked at before it, turns since rows began to end (see `tree_gate`)."""
 
 (
     CUR,

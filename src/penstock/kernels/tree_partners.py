@@ -42,7 +42,7 @@ from penstock.kernels.tree import (
     row_at,
 )
 
-OFTEN = 4096
+OFTEN = 1024
 """Rows looked through within a step or so after which an index is worth its room."""
 
 

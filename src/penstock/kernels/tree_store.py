@@ -95,7 +95,7 @@ def end_keys(now, spec, regs, bits):
                 regs[r + SOUGHT] >>= 1
                 if regs[r + COLUMN] >= 0:
                     kept += 1
-                    unasked += regs[r + LINKED] <= regs[i * SOURCE_WORDS + TAIL]
+                    unasked += regs[r + LINKED] < regs[i * SOURCE_WORDS + TAIL]
     return 2 * idle > room, 2 * unasked > kept
 
 
@@ -137,7 +137,7 @@ def chain_anew(u, spec, regs, rows, links):
 
 @kernel
 def index_anew(i, spec, regs, rows, links, work):
-    """All indexes of a source: its own chain again, but for rows set aside; rows enter those toward neighbours when these are asked."""
+    """All indexes of a source: its own chain, but for rows set aside; rows enter those toward neighbours when these are asked."""
     sources = spec[SOURCES]
     tail = regs[i * SOURCE_WORDS + TAIL]
     r = spec[NODE] + i * NODE_WORDS

@@ -49,6 +49,7 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
+from penstock.kernels.tree_gate import count_event
 from penstock.kernels.tree_partners import disappear
 from penstock.kernels.tree_resume import let_sleep, resume
 from penstock.kernels.tree_wanted import sift, wanted
@@ -180,6 +181,8 @@ def run(
         n = done
         if spec[DEMAND] == OFF:
             regs[k * SOURCE_WORDS + SEEN] = seq + 1
+        elif spec[DEMAND] == JIT:
+            count_event(spec, regs)
         enter(k, seq, active, spec, regs, rows, links, work)
         if regs[counts + CROWDED]:
             return e + 1, n

@@ -63,6 +63,7 @@ from penstock.kernels.tree_bits import (
     put_near,
     word_near,
 )
+from penstock.kernels.tree_gate import resting
 from penstock.kernels.tree_partners import behind, chain, equals, key_toward, row_key, seek
 
 TRIAL, RARE, REST, PAUSE = 256, 3, 64, 64
@@ -154,6 +155,8 @@ def wanted(u, exp, but, t, spec, regs, rows, links, bits, work):
     for a while.
     """
     rest = spec[NODE] + u * NODE_WORDS + IDLE
+    if resting(spec, regs):
+        return True
     if regs[rest] > 0:
         regs[rest] -= 1
         return True
@@ -230,7 +233,7 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     f, g = a + COME, a + WAITING
     cross, crossed = spec[spec[CROSS] + 2 * i], spec[spec[CROSS] + 2 * i + 1]
     q = spec[spec[KEYS] + 2 * (i * sources + j)]
-    if regs[f + PANE] < 0 or regs[a + SKIP] > 0 or crossed != 1:
+    if regs[f + PANE] < 0 or regs[a + SKIP] > 0 or crossed != 1 or resting(spec, regs):
         return s
     if spec[spec[KEYS] + 2 * (i * sources + j) + 1] != 1 or regs[spec[NODE] + node * NODE_WORDS + IDLE] > 0:
         return s

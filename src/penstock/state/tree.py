@@ -22,7 +22,7 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, FEW_WORDS = 64, 512
+LEAST_ROOM, FEW_WORDS = 64, 64
 
 
 class TreeState:
@@ -191,7 +191,7 @@ class TreeState:
             fits = words >= MOST_PANE
             sizes = self._sizes()
             sizes[(crowd > 0.5) & ~fits & (words <= FEW_WORDS)] *= 2
-            sizes[(crowd > 0.75) & ~fits] *= 2
+            sizes[(crowd > 0.9) & ~fits] *= 2
             wanted = (words[:, 1] <= 0) & self._filtered & (2 * self.asks[:, kernel.TESTED] > TRIAL)
             sizes[wanted, 1] = self._fitting()[wanted]
             filters[wanted, 1, kernel.UPTO] = -1
@@ -243,7 +243,7 @@ class TreeState:
         """Give every source and node its room in fresh arrays."""
         arena, name = self._arena, self._name
         sources, nodes, indexes = self.sources, self.nodes, self.indexes
-        idle = indexes[:, kernel.LINKED] <= sources[self._owners, kernel.TAIL]
+        idle = indexes[:, kernel.LINKED] < sources[self._owners, kernel.TAIL]
         old, old_rows, old_links = self.regs.copy(), self.rows, self.links
         was_source = old[: sources.size].reshape(sources.shape)
         start = int(self.spec[kernel.NODE])
