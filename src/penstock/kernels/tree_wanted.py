@@ -196,7 +196,9 @@ def ask(u, exp, but, t, spec, regs, rows, links, bits, work):
                 continue
             judge(u, a, h, yes, spec, regs)
             if not yes:
-                own = side_key(spec[spec[KIN] + 4 * u], j, h, spec, rows, work) if u >= sources else h
+                own = h
+                if spec[DEMAND] == JIT and u >= sources:
+                    own = side_key(spec[spec[KIN] + 4 * u], j, h, spec, rows, work)
                 put_near(a + WAITING, own, h, exp, t, spec, regs, bits)
                 waits_at(u, j, regs)
                 if n > 1:

@@ -66,16 +66,18 @@ class TreeState:
         """By question: words of a pane of both filters as they are, but least where there is no key, and none for rows that none asks about."""
         filters = self.filters
         sizes = np.maximum(filters[:, :, kernel.PANE] + 1, 0)
-        empty = ~filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].any(axis=2)
+        empty = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) == 0
         sizes[empty[:, 0], 0] = np.where(self._asked, LEAST_PANE, 0)[empty[:, 0]]
         sizes[empty[:, 1], 1] = 0
         return sizes
 
     def _compared(self) -> Array:
-        """By question: whether an inner node asks a source that it is compared with."""
+        """By question: whether an inner node asks a source for its keys, and not only whether it is empty."""
         start, n = int(self.spec[kernel.VIA]), self._n
         via = self.spec[start : start + len(self._parts) * n].reshape(-1, n) >= 0
         via[:n], via[-1:] = False, False
+        if self.spec[kernel.DEMAND] != kernel.JIT:
+            via[:] = False
         return via.ravel()
 
     def _fit_lists(self) -> None:
