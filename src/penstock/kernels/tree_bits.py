@@ -11,7 +11,7 @@ import numpy as np
 from penstock.kernels.jit import ix, kernel, part
 from penstock.kernels.tree import BITS, COUNT, CROWDED, FULL, PANE, PANES, STRETCH, UNTIL, mixed
 
-CROWD, LEAST_PANE, MOST_PANE = 6, 16, 1 << 16
+CROWD, LEAST_PANE, MOST_PANE = 6, 32, 1 << 16
 """Keys a word of a pane beyond which it is to be larger: others' bits look like a key's too often; how many words there are."""
 NEAR = 8
 """Words of a pane for keys that have one part in common: a row writes those of all its partners, and each elsewhere is a miss of the

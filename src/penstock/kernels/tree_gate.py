@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from penstock.kernels.jit import kernel, part
 from penstock.kernels.tree import (
+    COLUMN,
     COUNT,
+    INDEX,
     LOOKED,
+    NEVER_KEPT,
     RESTING,
     SOURCE_WORDS,
     SOURCES,
@@ -65,7 +68,8 @@ def begin_turn(spec, regs):
 
 @kernel
 def weigh(spec, regs):
-    """The end of a turn. While windows fill nothing is decided: much waits then, and is soon taken up."""
+    """The end of a turn. While windows fill nothing is decided: much waits then, and is soon taken up. Nor where states are
+    searched: there a partial result costs as much as all it is searched for."""
     c = spec[COUNT]
     spared, looked, events = regs[c + SPARED], regs[c + LOOKED], regs[c + TURN]
     begin_turn(spec, regs)
@@ -74,5 +78,6 @@ def weigh(spec, regs):
     for i in range(spec[SOURCES]):
         ended = ended or regs[i * SOURCE_WORDS + TAIL] > 0
     regs[c + STEADY] += ended
-    if regs[c + STEADY] > 1 and MAKING * spared < ASKING * events + LOOKING * looked:
+    searched = regs[spec[INDEX] + COLUMN] == NEVER_KEPT
+    if regs[c + STEADY] > 1 and not searched and MAKING * spared < ASKING * events + LOOKING * looked:
         regs[c + RESTING] = EVENTS * RESTS

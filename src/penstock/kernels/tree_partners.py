@@ -42,7 +42,7 @@ from penstock.kernels.tree import (
     row_at,
 )
 
-OFTEN = 1024
+OFTEN = 512
 """Rows looked through within a step or so after which an index is worth its room."""
 
 

@@ -49,7 +49,7 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
-from penstock.kernels.tree_gate import count_event
+from penstock.kernels.tree_gate import count_event, resting
 from penstock.kernels.tree_partners import disappear
 from penstock.kernels.tree_resume import let_sleep, resume
 from penstock.kernels.tree_wanted import sift, wanted
@@ -151,7 +151,7 @@ def run(
             work[MARK, u] = regs[spec[NODE] + u * NODE_WORDS + FILLED]
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
         bind(k, seq, regs, work)
-        if spec[DEMAND] == JIT and e + 1 < times.shape[0]:
+        if spec[DEMAND] == JIT and e + 1 < times.shape[0] and not resting(spec, regs):
             look_ahead(np.int64(sides[e + 1]), np.int64(seqs[e + 1]), spec, regs, rows, links)
         done = n
         active = True

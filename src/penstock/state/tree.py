@@ -22,7 +22,7 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, FEW_WORDS = 64, 64
+LEAST_ROOM, FEW_WORDS = 64, 128
 
 
 class TreeState:
