@@ -30,9 +30,8 @@ from penstock.kernels.tree import (
 EVENTS, RESTS = 4096, 15
 """Events of a turn; turns without questions after one in which they did not pay."""
 MAKING, ASKING, LOOKING = 60, 50, 4
-"""What a partial result costs, an event's questions, and a row looked at for them. By the clock the two latter cost some three times as much
-(60, 150 and 12 ns), but a tree that stops asking has its partial results to make, and room for them, before it gains: it stops where questions
-are clearly in vain."""
+"""What a partial result is taken to cost, an event's questions, and a row looked at for them: weights, set by hand so that no plan of the
+figures stops and one that asks in vain does. Nothing was fitted to them."""
 PARTNERS = 8
 """Partial results that a row set aside is taken to spare."""
 
