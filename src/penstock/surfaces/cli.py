@@ -93,6 +93,7 @@ class FigureName(StrEnum):
     jit_15 = "jit-15"
     jit_16 = "jit-16"
     jit_17 = "jit-17"
+    jit_fruitful = "jit-fruitful"
     all = "all"
 
 
