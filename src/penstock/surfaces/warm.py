@@ -254,8 +254,7 @@ _TREES = [
 
 _RANKED = [
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, n WHERE l.x = r.x AND n.k = l.x RANK 1 CRITERIA (l.y > 1)",
-    "SELECT l.x, COUNT(*) AS n FROM a [RANGE 4] AS l, c [RANGE 6] AS r WHERE l.x = r.x GROUP BY l.x"
-    " LIFESPAN 100 RANK 1 CRITERIA (l.y > 1)",
+    "SELECT x, COUNT(*) AS n FROM a [RANGE 4] GROUP BY x LIFESPAN 100 RANK 1 CRITERIA (y > 1)",
 ]
 
 
