@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Ints
-from penstock.flow.routes import Determinant, Routes, Stage
+from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler, ahead
+from penstock.flow.stop import Determinant, Stop
 from penstock.state.lanes import LEVEL
 
 FADES = 0.2
@@ -122,11 +123,11 @@ class Semantic(Fifo):
     def take_up(self, was: Mapping[str, Any]) -> None:
         self._share, self._seen = dict(was["share"]), dict(was["seen"])
 
-    def _sift(self, core: int, stage: Stage, rows: Ints) -> Ints:
-        if (core, stage.route, stage.at) not in self._where:
+    def _sift(self, core: int, stop: Stop, rows: Ints) -> Ints:
+        if (core, stop.route, stop.at) not in self._where:
             return rows
         routes = self.scheduler.cores[core]
-        price = ahead(routes.routes_by[stage.route], stage.at)
+        price = ahead(routes.routes_by[stop.route], stop.at)
         keep = np.ones(rows.shape[1], np.bool_)
         for level in np.unique(rows[LEVEL]).tolist():
             mine = np.flatnonzero(rows[LEVEL] == level)
@@ -138,7 +139,7 @@ class Semantic(Fifo):
                 keep[mine[at == np.floor(np.arange(len(mine)) * share)]] = False
         if keep.all():
             return rows
-        self.scheduler.shed(core, stage, rows[:, ~keep])
+        self.scheduler.shed(core, stop, rows[:, ~keep])
         return rows[:, keep]
 
     def adapt(self, moment: Moment) -> None:
@@ -168,7 +169,7 @@ class Semantic(Fifo):
         return total
 
 
-def place(core: Routes, route: Sequence[Stage], places: Mapping[Determinant, int]) -> None:
+def place(core: Routes, route: Sequence[Stop], places: Mapping[Determinant, int]) -> None:
     """Let classifiers of a route evaluate determinants."""
-    for stage in route:
-        stage.assessed = tuple(d for d in core.determinants if places.get(d) == stage.at)
+    for stop in route:
+        stop.assessed = tuple(d for d in core.determinants if places.get(d) == stop.at)

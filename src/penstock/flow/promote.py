@@ -19,8 +19,9 @@ from penstock.data.clock import FOREVER
 from penstock.flow.allocation import Arrived, Fifo, Moment, place
 from penstock.flow.promotion import model
 from penstock.flow.promotion.exact import exact
-from penstock.flow.routes import Determinant, Routes, Stage
+from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler, ahead
+from penstock.flow.stop import Determinant, Stop
 from penstock.state.lanes import BACK_BURNER, LEVEL
 
 SAMPLE = 64
@@ -73,10 +74,10 @@ class Promote(Fifo):
     def take_up(self, was: Mapping[str, Any]) -> None:
         self._begun, self._unhurt, self.expired = was["begun"], was["unhurt"], dict(was["expired"])
 
-    def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
+    def _lost(self, core: int, stop: Stop, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
         self._unhurt = 0.0
-        if stage.route not in self._ranked[core]:
+        if stop.route not in self._ranked[core]:
             # They have none, but might have met rows of any.
             for level in self.levels:
                 self._count(level, rows.shape[1])
@@ -89,25 +90,25 @@ class Promote(Fifo):
             return
         some = rest[:, :: -(-rest.shape[1] // SAMPLE)]
         routes = self.scheduler.cores[core]
-        found = routes.levels_at(stage, some)
+        found = routes.levels_at(stop, some)
         for level, count in zip(*np.unique(found, return_counts=True), strict=True):
             if level < BACK_BURNER:
                 self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
         for one in routes.determinants:
-            if not one.inputs <= stage.bound:
-                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
+            if not one.inputs <= stop.bound:
+                self._count(one.level, rest.shape[1] * self._foreseen(routes, stop, one))
 
     def _count(self, level: int, rows: float) -> None:
         self.expired[level] = self.expired.get(level, 0.0) + rows
 
-    def _foreseen(self, core: Routes, stage: Stage, one: Determinant) -> float:
-        """The share of rows before a stage that a determinant would find later on."""
-        route = core.routes_by[stage.route]
+    def _foreseen(self, core: Routes, stop: Stop, one: Determinant) -> float:
+        """The share of rows before a stop that a determinant would find later on."""
+        route = core.routes_by[stop.route]
         path = core.path(route, one)
         if not path:
             return 0.0
         passed = 1.0
-        for before in route[stage.at : path[0]]:
+        for before in route[stop.at : path[0]]:
             passed *= before.selectivity
         return passed * core.share_of(one)
 
@@ -129,7 +130,7 @@ class Promote(Fifo):
         ]
         problem = model.Problem(
             tuple(
-                model.Route(tuple(self._stage(s) for s in self._rated(core, route))) for core, route in routes
+                model.Route(tuple(self._stop(s) for s in self._rated(core, route))) for core, route in routes
             ),
             tuple(
                 model.Determinant(
@@ -162,22 +163,22 @@ class Promote(Fifo):
         backlog = self.scheduler.backlog()
         return backlog > 0 if moment.lifespan is None else backlog > SOON * moment.lifespan
 
-    def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
+    def _rated(self, core: Routes, route: Sequence[Stop]) -> list[tuple[Stop, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""
         rate = core.arrived_of_late.get(route[0].route, 0.0)
         made = []
-        for stage in route:
-            made.append((stage, rate))
-            rate *= stage.selectivity
+        for stop in route:
+            made.append((stop, rate))
+            rate *= stop.selectivity
         return made
 
-    def _stage(self, rated: tuple[Stage, float]) -> model.Stage:
-        stage, rate = rated
-        queues = [len(stage.lanes[level]) if level in stage.lanes else 0 for level in self.levels]
-        rest = stage.waiting - sum(queues)
-        return model.Stage(max(stage.cost, 1.0), (*queues, rest), rate, stage.selectivity)
+    def _stop(self, rated: tuple[Stop, float]) -> model.Stage:
+        stop, rate = rated
+        queues = [len(stop.lanes[level]) if level in stop.lanes else 0 for level in self.levels]
+        rest = stop.waiting - sum(queues)
+        return model.Stage(max(stop.cost, 1.0), (*queues, rest), rate, stop.selectivity)
 
-    def _capacity(self, moment: Moment, routes: Sequence[tuple[Routes, Sequence[Stage]]]) -> float:
+    def _capacity(self, moment: Moment, routes: Sequence[tuple[Routes, Sequence[Stop]]]) -> float:
         """What a step has for classifiers: its units without what rows of the best level take."""
         load = 0.0
         for core, route in routes:
@@ -188,12 +189,12 @@ class Promote(Fifo):
 
     def _apply(
         self,
-        routes: Sequence[tuple[Routes, Sequence[Stage]]],
+        routes: Sequence[tuple[Routes, Sequence[Stop]]],
         asked: Sequence[tuple[int, Routes, Determinant, range]],
     ) -> None:
         assert self.plan is not None
         active = frozenset(self.levels[level - 1] for level in self.plan.active)
-        before = [stage.assessed for _, route in routes for stage in route]
+        before = [stop.assessed for _, route in routes for stop in route]
         for number, (core, route) in enumerate(routes):
             places = {
                 one: self.plan.places[n]
@@ -201,7 +202,7 @@ class Promote(Fifo):
                 if where == number and n in self.plan.places and one.level in active
             }
             place(core, route, places)
-        after = [stage.assessed for _, route in routes for stage in route]
+        after = [stop.assessed for _, route in routes for stop in route]
         if active != self.scheduler.active or before != after:
             self.scheduler.active = active
             self.scheduler.rearrange()

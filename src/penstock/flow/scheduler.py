@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Batch, Ints
-from penstock.flow.routes import UNSORTED, Routes, Stage
+from penstock.flow.routes import Routes
+from penstock.flow.stop import UNSORTED, Stop
 from penstock.flow.tallies import Tallies
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, SLOTS, TO, TS, Lane
@@ -36,7 +37,7 @@ class Job:
     """Rows that wait, and where."""
 
     core: int
-    stage: Stage
+    stop: Stop
     level: int
     lane: Lane
     sorts: bool
@@ -54,11 +55,11 @@ class Scheduler:
         """In microseconds."""
         self.pace = 1.0
         """Microseconds that a unit takes; by the virtual clock one."""
-        self.sift: Callable[[int, Stage, Ints], Ints] | None = None
+        self.sift: Callable[[int, Stop, Ints], Ints] | None = None
         """Drops rows that have been sorted, if the allocation sheds."""
-        self.lost: Callable[[int, Stage, Ints], None] | None = None
+        self.lost: Callable[[int, Stop, Ints], None] | None = None
         """Looks at rows that expired."""
-        self.unmade: Callable[[int, Stage, Ints], None] | None = None
+        self.unmade: Callable[[int, Stop, Ints], None] | None = None
         """Estimates what rows that are dropped would have come to."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
@@ -67,24 +68,24 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        return sum(stage.waiting for core in self.cores for stage in core.stages)
+        return sum(stop.waiting for core in self.cores for stop in core.stops)
 
-    def enqueue(self, core: int, stage: Stage, rows: Ints) -> None:
-        self.cores[core].enqueue(stage, rows, self.active)
+    def enqueue(self, core: int, stop: Stop, rows: Ints) -> None:
+        self.cores[core].enqueue(stop, rows, self.active)
 
     def _jobs(self) -> Iterator[Job]:
         for number, core in enumerate(self.cores):
             for route in core.routes:
                 pending = BACK_BURNER  # the best level that a classifier further on may find
-                ranked = any(stage.assessed for stage in route)
-                for stage in reversed(route):
-                    found = min((d.level for d in stage.assessed), default=BACK_BURNER)
-                    for level, lane in stage.lanes.items():
+                ranked = any(stop.assessed for stop in route)
+                for stop in reversed(route):
+                    found = min((d.level for d in stop.assessed), default=BACK_BURNER)
+                    for level, lane in stop.lanes.items():
                         if len(lane):
-                            yield Job(number, stage, self._urgency(level, pending, ranked), lane, False)
+                            yield Job(number, stop, self._urgency(level, pending, ranked), lane, False)
                     pending = min(pending, found)
-                    if len(stage.unsorted):
-                        yield Job(number, stage, self._urgency(found, pending, ranked), stage.unsorted, True)
+                    if len(stop.unsorted):
+                        yield Job(number, stop, self._urgency(found, pending, ranked), stop.unsorted, True)
 
     def _urgency(self, level: int, pending: int, ranked: bool) -> int:
         """By which level rows go: their own; or the best that may be found of them; or, where their stream has none, the best
@@ -97,11 +98,11 @@ class Scheduler:
 
     def _next(self) -> Job | None:
         if not self.active:
-            return min(self._jobs(), key=lambda j: (-j.stage.at, j.lane.first[ORDER]), default=None)
+            return min(self._jobs(), key=lambda j: (-j.stop.at, j.lane.first[ORDER]), default=None)
         had = self._had
         return min(
             self._jobs(),
-            key=lambda j: (j.level, had.get((j.core, j.stage.route), 0.0), -j.stage.at, not j.sorts),
+            key=lambda j: (j.level, had.get((j.core, j.stop.route), 0.0), -j.stop.at, not j.sorts),
             default=None,
         )
 
@@ -114,39 +115,39 @@ class Scheduler:
             job = self._next()
             if job is None:
                 break
-            stage, core = job.stage, self.cores[job.core]
+            stop, core = job.stop, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
             rows = self._fresh(job, rows, began + int(spent * self.pace))
             if not rows.shape[1]:
                 continue
             if job.sorts:
-                took = core.classify(stage, rows)
+                took = core.classify(stop, rows)
                 if self.sift is not None:
-                    rows = self.sift(job.core, stage, rows)
-                core.line_up(stage, rows, self.active)
+                    rows = self.sift(job.core, stop, rows)
+                core.line_up(stop, rows, self.active)
             else:
                 took, made = self._worked(job, rows, began + int(spent * self.pace))
                 if made is not None:
                     results.append((job.core, made))
             spent += took
-            who = job.core, stage.route
+            who = job.core, stop.route
             self._had[who] = self._had.get(who, 0.0) + took
         return results, spent
 
     def _block(self, job: Job, units: float) -> int:
         """How many rows to take at once: no more than there are units for, and so few that none grows old on the way."""
-        stage = job.stage
-        price = max(sum(d.cost for d in stage.assessed), LEAST) if job.sorts else max(stage.cost, 1.0)
-        most = BLOCK if job.sorts or stage.came >= FEW else FEW
+        stop = job.stop
+        price = max(sum(d.cost for d in stop.assessed), LEAST) if job.sorts else max(stop.cost, 1.0)
+        most = BLOCK if job.sorts or stop.came >= FEW else FEW
         if self.lifespan is not None:
             units = min(units, self.lifespan / self.pace / PARTS)
         return max(1, int(min(most, units / price)))
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
-        core, stage = self.cores[job.core], job.stage
-        out, took = core.work(stage, rows)
-        if not stage.last:
-            self.enqueue(job.core, core.routes_by[stage.route][stage.at + 1], out)
+        core, stop = self.cores[job.core], job.stop
+        out, took = core.work(stop, rows)
+        if not stop.last:
+            self.enqueue(job.core, core.routes_by[stop.route][stop.at + 1], out)
             return took, None
         if not out.shape[1]:
             return took, None
@@ -158,73 +159,73 @@ class Scheduler:
 
     def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:
         """Rows that are worth going on with."""
-        core, stage = self.cores[job.core], job.stage
+        core, stop = self.cores[job.core], job.stop
         over = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
         if over.any():
-            core.dropped(stage, rows[:, over])
+            core.dropped(stop, rows[:, over])
             rows = rows[:, ~over]
         if self.lifespan is not None:
             old = now - rows[CAME] > self.lifespan
             if old.any():
-                self._expire(job.core, stage, rows[:, old])
+                self._expire(job.core, stop, rows[:, old])
                 rows = rows[:, ~old]
         return rows
 
-    def _expire(self, core: int, stage: Stage, rows: Ints) -> None:
-        self.tallies.expired(core, stage, rows)
+    def _expire(self, core: int, stop: Stop, rows: Ints) -> None:
+        self.tallies.expired(core, stop, rows)
         if self.lost is not None:
-            self.lost(core, stage, rows)
-        self._drop(core, stage, rows)
+            self.lost(core, stop, rows)
+        self._drop(core, stop, rows)
 
-    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+    def shed(self, core: int, stop: Stop, rows: Ints) -> None:
         """Rows that there are no units for are worked on no more."""
         self.tallies.shed(rows)
-        self._drop(core, stage, rows)
+        self._drop(core, stop, rows)
 
-    def _drop(self, core: int, stage: Stage, rows: Ints) -> None:
+    def _drop(self, core: int, stop: Stop, rows: Ints) -> None:
         if self.unmade is not None:
-            self.unmade(core, stage, rows)
-        self.cores[core].dropped(stage, rows)
+            self.unmade(core, stop, rows)
+        self.cores[core].dropped(stop, rows)
 
     def sweep(self, now: int) -> None:
         """Rows that nobody has come to within their lifespan go: they would hold up what waits for progress."""
         if self.lifespan is None:
             return
         for number, core in enumerate(self.cores):
-            for stage in core.stages:
-                for lane in stage.every():
+            for stop in core.stops:
+                for lane in stop.every():
                     rows = lane.too_old(now - self.lifespan)
                     if rows is not None:
-                        self._expire(number, stage, rows)
+                        self._expire(number, stop, rows)
 
     def rearrange(self) -> None:
         """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""
         for core in self.cores:
-            for stage in core.stages:
-                lanes = stage.every()
-                stage.unsorted, stage.lanes = Lane(), {}
+            for stop in core.stops:
+                lanes = stop.every()
+                stop.unsorted, stop.lanes = Lane(), {}
                 for lane in lanes:
                     rows = lane.all()
                     if rows is not None:
-                        self.enqueue(self.cores.index(core), stage, rows)
+                        self.enqueue(self.cores.index(core), stop, rows)
 
     def rerank(self) -> None:
         """Criteria are others now: rows that wait have the levels that these give them, as far as that can be told."""
         self.active = frozenset()
         for core in self.cores:
-            for stage in core.stages:
-                for lane in stage.every():
+            for stop in core.stops:
+                for lane in stop.every():
                     for chunk in lane.chunks():
                         chunk[LEVEL] = BACK_BURNER
-                        chunk[LEVEL] = core.levels_at(stage, chunk)
+                        chunk[LEVEL] = core.levels_at(stop, chunk)
         self.rearrange()
 
     def save(self, arena: Arena) -> dict[str, Any]:
         """What waits, into an arena; the rest is returned."""
-        for number, stage, name, lane in self._lanes():
+        for number, stop, name, lane in self._lanes():
             rows = lane.all()
             if rows is not None:
-                arena.keep(f"lane.{number}.{stage.route}.{stage.at}.{name}", rows.reshape(-1))
+                arena.keep(f"lane.{number}.{stop.route}.{stop.at}.{name}", rows.reshape(-1))
                 lane.put(rows)
         return {"active": sorted(self.active), "cores": [core.save() for core in self.cores]}
 
@@ -232,18 +233,18 @@ class Scheduler:
         self.active = frozenset(was["active"])
         for number, (core, told) in enumerate(zip(self.cores, was["cores"], strict=True)):
             core.take_up(told)
-            for stage, kept in zip(core.stages, told["lanes"], strict=True):
+            for stop, kept in zip(core.stops, told["lanes"], strict=True):
                 for name in kept:
-                    key = f"lane.{number}.{stage.route}.{stage.at}.{name}"
+                    key = f"lane.{number}.{stop.route}.{stop.at}.{name}"
                     rows = arena.taken(key, np.int64).reshape(SLOTS + len(core.core.inputs), -1)
-                    lane = stage.unsorted if name == UNSORTED else stage.lanes.setdefault(int(name), Lane())
+                    lane = stop.unsorted if name == UNSORTED else stop.lanes.setdefault(int(name), Lane())
                     lane.put(rows)
 
-    def _lanes(self) -> Iterator[tuple[int, Stage, str, Lane]]:
+    def _lanes(self) -> Iterator[tuple[int, Stop, str, Lane]]:
         for number, core in enumerate(self.cores):
-            for stage in core.stages:
-                for name, lane in stage.named():
-                    yield number, stage, name, lane
+            for stop in core.stops:
+                for name, lane in stop.named():
+                    yield number, stop, name, lane
 
     def backlog(self) -> float:
         """Units that all rows that wait would take."""
@@ -251,15 +252,15 @@ class Scheduler:
         for core in self.cores:
             for route in core.routes:
                 rest = 0.0
-                for stage in reversed(route):
-                    rest = max(stage.cost, 1.0) + stage.selectivity * rest
-                    total += stage.waiting * rest
+                for stop in reversed(route):
+                    rest = max(stop.cost, 1.0) + stop.selectivity * rest
+                    total += stop.waiting * rest
         return total
 
 
-def ahead(route: Sequence[Stage], at: int) -> float:
-    """Units that a row takes from a stage of its route on."""
+def ahead(route: Sequence[Stop], at: int) -> float:
+    """Units that a row takes from a stop of its route on."""
     rest = 0.0
-    for stage in reversed(route[at:]):
-        rest = max(stage.cost, 1.0) + stage.selectivity * rest
+    for stop in reversed(route[at:]):
+        rest = max(stop.cost, 1.0) + stop.selectivity * rest
     return rest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Ints
-from penstock.flow.routes import Stage
+from penstock.flow.stop import Stop
 from penstock.state.lanes import BACK_BURNER, LEVEL
 
 BUCKETS = 64
@@ -60,9 +60,9 @@ class Tallies:
         for level in np.unique(levels).tolist():
             self.latency.setdefault(level, Latency()).add(ages[levels == level])
 
-    def expired(self, core: int, stage: Stage, rows: Ints) -> None:
+    def expired(self, core: int, stop: Stop, rows: Ints) -> None:
         for level, count in _counted(rows):
-            key = level, place(core, stage)
+            key = level, place(core, stop)
             self.lost[key] = self.lost.get(key, 0) + count
 
     def shed(self, rows: Ints) -> None:
@@ -113,8 +113,8 @@ def _counted(rows: Ints) -> Sequence[tuple[int, int]]:
     return list(zip(levels.tolist(), counts.tolist(), strict=True))
 
 
-def place(core: int, stage: Stage) -> str:
+def place(core: int, stop: Stop) -> str:
     """An operator's name: `input 1: tests` or `input 1: join with input 2`."""
-    what = "tests" if stage.target is None else f"join with input {stage.target + 1}"
+    what = "tests" if stop.target is None else f"join with input {stop.target + 1}"
     prefix = f"core {core + 1}, " if core else ""
-    return f"{prefix}input {stage.route + 1}: {what}"
+    return f"{prefix}input {stop.route + 1}: {what}"

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Batch, Column, Ints, concat
-from penstock.flow.routes import Routes, Stage
+from penstock.flow.routes import Routes
+from penstock.flow.stop import Stop
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.expressions import Expression, columns
 from penstock.state.lanes import BACK_BURNER, END, TS
@@ -48,10 +49,10 @@ class Unmade:
         made = [key(found, rows.shape[1]) for key in self._keys]
         return tuple(Column(c.values, c.valid) for c in made)
 
-    def of(self, stage: Stage, rows: Ints) -> Batch | None:
+    def of(self, stop: Stop, rows: Ints) -> Batch | None:
         """Estimates: the groups' keys, the level (NULL: none), how many results."""
         n = rows.shape[1]
-        if self._inputs <= stage.bound:
+        if self._inputs <= stop.bound:
             keys = self._groups(rows)
         elif self._recent is not None and self._recent and len(self._recent[0]):
             places = (self._next + np.arange(n)) % len(self._recent[0])
@@ -61,10 +62,10 @@ class Unmade:
             return None  # nothing is known of any group yet
         else:
             keys = ()
-        level = self._routes.levels_at(stage, rows)
+        level = self._routes.levels_at(stop, rows)
         weight = np.ones(n)
         for one in np.unique(level).tolist():
-            weight[level == one] = self._routes.yield_of(stage, one)
+            weight[level == one] = self._routes.yield_of(stop, one)
         ranked = level < BACK_BURNER
         about = (Column(np.where(ranked, level, 0).astype(np.int32), ranked), Column(weight))
         return Batch(rows[TS].copy(), rows[END].copy(), (*keys, *about))

@@ -14,8 +14,8 @@ from penstock.data.batch import Array, Batch, Ints, concat
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.flow.cores import estimated
-from penstock.flow.routes import Stage
 from penstock.flow.scheduler import Scheduler
+from penstock.flow.stop import Stop
 from penstock.flow.unmade import Unmade
 from penstock.operators.contract import ABSENT, empty, placed
 from penstock.plan.nodes import Node, Relation
@@ -67,8 +67,8 @@ class Above:
             return
         unmade = self._unmade
 
-        def dropped(_: int, stage: Stage, rows: Ints) -> None:
-            made = unmade.of(stage, rows)
+        def dropped(_: int, stop: Stop, rows: Ints) -> None:
+            made = unmade.of(stop, rows)
             if made is not None:
                 self._estimates.append(_read(made))
 

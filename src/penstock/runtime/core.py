@@ -147,7 +147,7 @@ class CoreRun:
     @property
     def pair(self) -> float:
         """Units that a candidate of the join takes, whoever joins."""
-        return 1 + max(stage.tested for stage in self.routes.stages)
+        return 1 + max(stop.tested for stop in self.routes.stops)
 
     # ------------------------------------------------------------------ busy
 

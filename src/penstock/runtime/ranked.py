@@ -258,10 +258,10 @@ class Ranked(Pipeline):
             return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
         found = []
         for n, core in enumerate(self._cores):
-            for stage in core.routes.stages:
-                assessed = sorted({d.level for d in stage.assessed})
+            for stop in core.routes.stops:
+                assessed = sorted({d.level for d in stop.assessed})
                 sorts = f", rank {', '.join(map(str, assessed))} is found before it" if assessed else ""
-                found.append(Holding(place(n, stage), f"lanes by rank{sorts}", stage.waiting))
+                found.append(Holding(place(n, stop), f"lanes by rank{sorts}", stop.waiting))
         return found
 
     def load(self) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""A stop on a route: an operator, the classifier before it, and the rows that wait there, by level (Works 2013, §4.1.3, §4.3.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.data.batch import Ints
+from penstock.operators.conditions import Equality
+from penstock.plan.expressions import Expression
+from penstock.state.lanes import Lane
+
+UNSORTED = "unsorted"
+ENOUGH = 30
+"""Rows of a level from which on its own selectivity counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Determinant:
+    """A disjunct of a level, over the core's columns: what it reads, and what it costs a row."""
+
+    level: int
+    criteria: Expression
+    inputs: frozenset[int]
+    cost: float
+
+
+@dataclass(slots=True)
+class Stop:
+    """An operator of a route and the classifier before it."""
+
+    route: int
+    at: int
+    target: int | None
+    """Which input is looked up; None: rows are tested."""
+    bound: frozenset[int]
+    """Inputs whose rows are there before it."""
+    last: bool
+    builds: bool = False
+    """Rows are built into their SteM here."""
+    before: bool = False
+    """A table is looked up before rows are built."""
+    partner: int = -1
+    """The bound input whose key is looked up; -1: every row of the target is a candidate."""
+    equal: tuple[Equality, ...] = ()
+    tests: tuple[Expression, ...] = ()
+    """What can be tested once the target is there."""
+    tested: float = 0.0
+    """What that costs a candidate."""
+    assessed: tuple[Determinant, ...] = ()
+    """What the classifier evaluates now, best level first."""
+    unsorted: Lane = field(default_factory=Lane)
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    # Measured, of late: rows in, rows out, units spent by the operator.
+    came: float = 0.0
+    left: float = 0.0
+    spent: float = 0.0
+    by_level: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Rows in and rows out by the level of the rows that came; only where somebody asks (`Routes.by_level`)."""
+
+    @property
+    def waiting(self) -> int:
+        return len(self.unsorted) + sum(map(len, self.lanes.values()))
+
+    @property
+    def cost(self) -> float:
+        """Units a row takes in the operator."""
+        return self.spent / self.came if self.came >= 1 else 1.0
+
+    @property
+    def selectivity(self) -> float:
+        """Rows that leave for one that comes; more than one: partners."""
+        return self.left / self.came if self.came >= 1 else 1.0
+
+    def yielded(self, level: int) -> float:
+        """The same for rows of a level, if enough of them came."""
+        came, left = self.by_level.get(level, (0.0, 0.0))
+        return left / came if came >= ENOUGH else self.selectivity
+
+    def count_levels(self, came: Ints, left: Ints) -> None:
+        """Levels of rows that came and of those they made (which may be better than their own)."""
+        for level in np.unique(came).tolist():
+            before = self.by_level.get(level, (0.0, 0.0))
+            if before[0] > 1 << 12:
+                before = before[0] / 2, before[1] / 2
+            self.by_level[level] = (
+                before[0] + int((came == level).sum()),
+                before[1] + int((left == level).sum()),
+            )
+
+    def count(self, rows: int, out: int, spent: float) -> None:
+        if self.came > 1 << 16:
+            self.came, self.left, self.spent = self.came / 2, self.left / 2, self.spent / 2
+        self.came += rows
+        self.left += out
+        self.spent += spent
+
+    def every(self) -> list[Lane]:
+        return [lane for _, lane in self.named()]
+
+    def named(self) -> list[tuple[str, Lane]]:
+        return [(UNSORTED, self.unsorted), *((str(level), lane) for level, lane in self.lanes.items())]
