@@ -188,17 +188,19 @@ class Routes:
         stock, stored = self.stocks[which], self._stored[which]
         live = stock.stored()
         live = live[stock.exp[live] == FOREVER]
+        live = live[np.argsort(stock.ts[live], kind="stable")]
         types = [self._schemas[which][k].type for k in stored]
         both = [concat([a, gone.columns[k]]) for a, k in zip(stock.columns(live), stored, strict=False)]
-        n = len(live) + len(gone)
-        table = words.rows(tuple(both), types, n)
+        table = words.rows(tuple(both), types, len(live) + len(gone))
         _, ids = np.unique(table, axis=0, return_inverse=True)
-        ids = ids.reshape(-1)
-        there, leaving = ids[: len(live)], ids[len(live) :]
-        for one, at in zip(leaving.tolist(), gone.ts.tolist(), strict=True):
-            found = live[(there == one) & (stock.exp[live] == FOREVER) & (stock.ts[live] < at)]
-            if len(found):
-                stock.exp[found[np.argmin(stock.ts[found])]] = at
+        # The n-th that leaves of equal rows is the n-th that came: changes are in time order.
+        there, leaving = ids.reshape(-1)[: len(live)], ids.reshape(-1)[len(live) :]
+        numbered = [np.column_stack([side, words.copies(side)]) for side in (there, leaving)]
+        _, pairs = np.unique(np.concatenate(numbered), axis=0, return_inverse=True)
+        _, mine, theirs = np.intersect1d(
+            pairs.reshape(-1)[: len(live)], pairs.reshape(-1)[len(live) :], return_indices=True
+        )
+        stock.exp[live[mine]] = gone.ts[theirs]
 
     def take_over(self, which: int, rows: Batch) -> None:
         """Rows that were joined elsewhere until now: what they meet from now on is made here."""
