@@ -8,7 +8,6 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +40,7 @@ from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
+from penstock.runtime.spending import Spending
 from penstock.state.strings import Strings
 
 
@@ -90,10 +90,7 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
-        self.wall: int | None = None
-        """Microseconds of a step, where its budget is time and not units."""
-        self._pace = 1.0
-        """Microseconds that a unit takes."""
+        self.spending = Spending(self.policies.budget)
 
     # ------------------------------------------------------------------ what there is
 
@@ -283,8 +280,7 @@ class Engine:
         """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""
         self.check_idle()
         self._advance()
-        if self.policies.budget is not None:
-            self._spend(self.policies.budget)
+        self._spend(whole=False)
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
@@ -380,29 +376,6 @@ class Engine:
             with self._stopping(tail.standings, errors):
                 self._step_tail(tail, feeds, updates, contents, now)
 
-    def _work(self, budget: int | None, errors: list[PenstockError]) -> None:
-        """Spend the units of a step, the same for every query; what some do not need the others may have."""
-        running = [
-            (tail.pipeline, tail.standings)
-            for tail in self.tails.values()
-            if isinstance(tail.pipeline, Ranked) and tail.standings[0].failed is None
-        ]
-        left = None if budget is None else float(budget)
-        for n, (pipeline, standings) in enumerate(sorted(running, key=lambda one: one[0].expected)):
-            share = None if left is None else left / (len(running) - n)
-            with self._stopping(standings, errors):
-                for batch, until in pipeline.work(share, None if self.wall is None else self._pace):
-                    for standing in standings:
-                        standing.said.take(batch, until)
-            if left is not None:
-                left = max(left - pipeline.spent, 0.0)
-
-    def _calibrate(self, took: float) -> None:
-        """What a unit takes, of late: the steps that spend most say most."""
-        spent = sum(s.pipeline.spent for s in self.queries.values() if isinstance(s.pipeline, Ranked))
-        if spent >= 1:
-            self._pace += min(1.0, spent / 1e5) * (took / spent - self._pace)
-
     def loads(self) -> dict[str, dict[str, Any]]:
         """By query: what waits, and what became of rows by rank, where steps have a budget."""
         return {s.name: s.pipeline.load() for s in self.queries.values() if isinstance(s.pipeline, Ranked)}
@@ -411,21 +384,23 @@ class Engine:
         """Work on everything that has come, however long it takes."""
         self.check_idle()
         self._advance()
-        if self.policies.budget is not None:
-            self._spend(None)
+        self._spend(whole=True)
 
-    def _spend(self, budget: int | None) -> None:
-        """Work on what has come and what waits, for so many units."""
+    def _spend(self, *, whole: bool) -> None:
+        """Work on what has come and what waits: for a step's budget, or until nothing is left."""
+        if self.policies.budget is None:
+            return
         errors: list[PenstockError] = []
+        running = [
+            (tail.pipeline, tail.standings)
+            for tail in self.tails.values()
+            if isinstance(tail.pipeline, Ranked) and tail.standings[0].failed is None
+        ]
         self._stepping = True
-        began = time.perf_counter()
-        if self.wall is not None and budget is not None:
-            budget = max(1, int(self.wall / self._pace))
         try:
-            self._work(budget, errors)
+            self.spending.spend(running, lambda standings: self._stopping(standings, errors), whole=whole)
         finally:
             self._stepping = False
-        self._calibrate(1e6 * (time.perf_counter() - began))
         if errors:
             raise errors[0]
 

@@ -69,7 +69,7 @@ class Session:
         self.options = options
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
-        self.engine.wall = options.wall
+        self.engine.spending.wall = options.wall
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
 
