@@ -52,3 +52,22 @@ def test_levels_stay_active_as_long_as_anything_expires() -> None:
     assert all(active[first:]), [t for t, on in enumerate(active) if t > first and not on]
     lost = {rank["rank"]: rank["expired"] for rank in pipeline.tallies.json()["ranks"]}
     assert lost[None] > 500
+
+
+def test_levels_become_active_before_rows_expire() -> None:
+    """A queue that grows slowly is seen while all that waits can still be worked on in time."""
+    s = penstock.connect(budget=100, allocation="promote")
+    s.execute(STREAMS)
+    s.query(JOIN + " LIFESPAN 1000 MICROSECONDS RANK 1 CRITERIA (a.x = 0)", name="q")
+    pipeline = s.engine.queries["q"].pipeline
+    active: frozenset[int] = frozenset()
+    for t in range(1, 301):
+        active = pipeline.scheduler.active
+        s.push("a", [{"ts": t, "k": i % 3, "x": i % 10} for i in range(t, t + 3)])
+        s.push("b", [{"ts": t, "k": t % 3}])
+        s.advance(t)
+        if pipeline.tallies.lost:
+            break
+    assert pipeline.tallies.lost
+    assert active == {1}, "as the step began in which the first rows expired"
+    assert not any(level == 1 for level, _ in pipeline.tallies.lost)

@@ -2,7 +2,8 @@
 
 Monitor    queue lengths, units a row by operator, shares by determinant; of rows that expired before they were sorted some are looked at.
 Triggers   (1) rows of a level expire that is not active; (2) rows of an active level expire and there are less significant active ones;
-           (3) levels are active and no row at all, with a level or without, has expired for a lifespan. And (0): rows begin to wait.
+           (3) levels are active and no row at all, with a level or without, has expired for a lifespan. And (0): rows begin to wait,
+           or no level is active and all that waits takes a good part of a lifespan: whoever comes now is about to expire.
 Adaptor    classifiers evaluate other determinants and lanes are lined up anew; the routes stay as they are. A row keeps its level.
 """
 
@@ -26,6 +27,8 @@ DOUBT = 4.0
 """How often the latency without promotion must fit into a lifespan before levels are active no more."""
 HARDLY = 0.5
 """Rows of a level that expired in a step, by estimate: fewer are none."""
+SOON = 0.25
+"""Of a lifespan: what waits takes so much, and levels that are not active are in danger."""
 LEAST = 0.05
 """Of a step's units that classifiers may always have."""
 
@@ -100,7 +103,8 @@ class Promote(Fifo):
         self.trigger = self._fired(moment)
         self._unhurt += moment.units
         # While rows expire nothing fits that is not promoted; once levels are active, queues tell less than there would be without.
-        doubt = float("inf") if any(self.expired.values()) else DOUBT if self.scheduler.active else 1.0
+        over = any(self.expired.values()) or self._endangered(moment)
+        doubt = float("inf") if over else DOUBT if self.scheduler.active else 1.0
         self.expired.clear()
         if self.trigger is None or not self.levels:
             return
@@ -130,7 +134,7 @@ class Promote(Fifo):
 
     def _fired(self, moment: Moment) -> int | None:
         active = self.scheduler.active
-        if self.plan is None:
+        if self.plan is None or (not active and self._endangered(moment)):
             return 0
         expired = [level for level, count in self.expired.items() if count >= HARDLY]
         if any(level not in active for level in expired):
@@ -139,6 +143,10 @@ class Promote(Fifo):
             return 2
         unhurt = moment.lifespan is None or self._unhurt > moment.lifespan
         return 3 if not expired and active and unhurt else None
+
+    def _endangered(self, moment: Moment) -> bool:
+        """Streams take turns, so a row waits for what all of them have waiting."""
+        return moment.lifespan is not None and self.scheduler.backlog() > SOON * moment.lifespan
 
     def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""
