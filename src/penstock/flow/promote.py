@@ -2,7 +2,8 @@
 
 Monitor    queue lengths, units a row by operator, shares by determinant; of rows that expired before they were sorted some are looked at.
 Triggers   (1) rows of a level expire that is not active; (2) rows of an active level expire and there are less significant active ones;
-           (3) nothing expires and levels are active. And (0): rows begin to wait.
+           (3) levels are active and no row at all, with a level or without, has expired for a lifespan. And (0): rows begin to wait,
+           or no level is active and all that waits takes a good part of a lifespan: whoever comes now is about to expire.
 Adaptor    classifiers evaluate other determinants and lanes are lined up anew; the routes stay as they are. A row keeps its level.
 """
 
@@ -27,6 +28,8 @@ DOUBT = 4.0
 """How often the latency without promotion must fit into a lifespan before levels are active no more."""
 HARDLY = 0.5
 """Rows of a level that expired in a step, by estimate: fewer are none."""
+SOON = 0.25
+"""Of a lifespan: what waits takes so much, and levels that are not active are in danger."""
 LEAST = 0.05
 """Of a step's units that classifiers may always have."""
 
@@ -43,6 +46,8 @@ class Promote(Fifo):
         self.plan: model.Promotion | None = None
         """What was decided last."""
         self._begun = False
+        self._unhurt = 0.0
+        """Units since a row expired, whatever its level: as long as some do, a level that is not active would wait behind them."""
         self._ranked = [
             {r[0].route for r in core.routes if any(core.path(r, d) for d in core.determinants)}
             for core in scheduler.cores
@@ -54,6 +59,7 @@ class Promote(Fifo):
     def begin_busy(self) -> None:
         self.expired.clear()
         self._begun = False
+        self._unhurt = 0.0
 
     def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
         if not self._begun:
@@ -61,13 +67,15 @@ class Promote(Fifo):
         return arrived
 
     def save(self) -> dict[str, Any]:
-        return {"begun": self._begun, "expired": list(self.expired.items())}
+        return {"begun": self._begun, "expired": list(self.expired.items()), "unhurt": self._unhurt}
 
     def take_up(self, was: Mapping[str, Any]) -> None:
         self._begun, self.expired = was["begun"], dict(was["expired"])
+        self._unhurt = was["unhurt"]
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
+        self._unhurt = 0.0
         if stage.route not in self._ranked[core]:
             # They have none, but might have met rows of any.
             for level in self.levels:
@@ -104,9 +112,11 @@ class Promote(Fifo):
         return passed * core.share_of(one)
 
     def adapt(self, moment: Moment) -> None:
-        self.trigger = self._fired()
+        self.trigger = self._fired(moment)
+        self._unhurt += moment.units
         # While rows expire nothing fits that is not promoted; once levels are active, queues tell less than there would be without.
-        doubt = float("inf") if any(self.expired.values()) else DOUBT if self.scheduler.active else 1.0
+        over = any(self.expired.values()) or self._endangered(moment)
+        doubt = float("inf") if over else DOUBT if self.scheduler.active else 1.0
         self.expired.clear()
         if self.trigger is None or not self.levels:
             return
@@ -134,9 +144,9 @@ class Promote(Fifo):
         self.plan = exact(problem)
         self._apply(routes, asked)
 
-    def _fired(self) -> int | None:
+    def _fired(self, moment: Moment) -> int | None:
         active = self.scheduler.active
-        if not self._begun:
+        if not self._begun or (not active and self._endangered(moment)):
             self._begun = True
             return 0
         expired = [level for level, count in self.expired.items() if count >= HARDLY]
@@ -144,7 +154,12 @@ class Promote(Fifo):
             return 1
         if any(level < max(active) for level in expired):
             return 2
-        return 3 if not expired and active else None
+        unhurt = moment.lifespan is None or self._unhurt > moment.lifespan
+        return 3 if not expired and active and unhurt else None
+
+    def _endangered(self, moment: Moment) -> bool:
+        """Streams take turns, so a row waits for what all of them have waiting."""
+        return moment.lifespan is not None and self.scheduler.backlog() > SOON * moment.lifespan
 
     def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""
