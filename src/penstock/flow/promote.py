@@ -139,6 +139,7 @@ class Promote(Fifo):
             ),
             float("inf") if moment.lifespan is None else moment.lifespan,
             self._capacity(moment, routes),
+            moment.units,
             doubt,
         )
         self.plan = exact(problem)
