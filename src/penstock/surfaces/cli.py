@@ -93,6 +93,12 @@ class FigureName(StrEnum):
     jit_15 = "jit-15"
     jit_16 = "jit-16"
     jit_17 = "jit-17"
+    tpag_5_4 = "tpag-5.4"
+    tpag_5_5 = "tpag-5.5"
+    tpag_5_6 = "tpag-5.6"
+    tpag_5_7 = "tpag-5.7"
+    tpag_5_8 = "tpag-5.8"
+    tpag_5_9 = "tpag-5.9"
     all = "all"
 
 
