@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from math import inf
 
 from penstock.flow.promotion.exhaustive import candidates
 from penstock.flow.promotion.model import Determinant, Problem, Route, Stage, promotion
@@ -31,8 +30,7 @@ def _any(rng: random.Random) -> Problem:
     determinants += [_determinant(rng, level, routes) for level in range(1, levels + 1) if rng.random() < 0.9]
     rng.shuffle(determinants)
     free = Problem(routes, tuple(determinants), lifespan=0, capacity=0)
-    units = rng.choice((inf, inf, 200.0, 1000.0))
-    return replace(free, lifespan=_lifespan(rng, free), capacity=_capacity(rng, free), units=units)
+    return replace(free, lifespan=_lifespan(rng, free), capacity=_capacity(rng, free))
 
 
 def _lifespan(rng: random.Random, problem: Problem) -> float:
@@ -81,10 +79,7 @@ def rough(problem: Problem, seed: int) -> Problem:
     determinants = tuple(
         replace(one, cost=one.cost * _near(rng), share=one.share * _near(rng)) for one in problem.determinants
     )
-    lifespan, capacity, units = (
-        each * _near(rng) for each in (problem.lifespan, problem.capacity, problem.units)
-    )
-    return Problem(routes, determinants, lifespan, capacity, units)
+    return Problem(routes, determinants, problem.lifespan * _near(rng), problem.capacity * _near(rng))
 
 
 def _near(rng: random.Random) -> float:

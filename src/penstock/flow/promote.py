@@ -71,7 +71,7 @@ class Promote(Fifo):
 
     def take_up(self, was: Mapping[str, Any]) -> None:
         self._begun, self.expired = was["begun"], dict(was["expired"])
-        self._unhurt = was["unhurt"]
+        self._unhurt = was.get("unhurt", 0.0)
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
