@@ -100,10 +100,14 @@ def _counts(data: Data) -> str:
 # ------------------------------------------------------------------ 5.6
 
 
+def _share(sample: Sample) -> float:
+    """Right answers of those given, in per cent."""
+    return 100 * ((sample.more["right"] or 0) / (sample.more["answers"] or 1))
+
+
 def _shed(data: Data) -> list[Point]:
     pairs = data.both(SAMPLED, SHED)
-    shares = [100 * (s.more["right"] or 0) / max(s.more["answers"] or 0, 1) for _, s in pairs]
-    own = [100 * (s.more["right"] or 0) / max(s.more["answers"] or 0, 1) for s, _ in pairs]
+    own, shares = ([_share(s) for s in line] for line in zip(*pairs, strict=True))
     return [
         _per_cent("right answers of window shedding", min(shares), 100),
         _per_cent("right answers of TP-Ag", min(own), 90),
@@ -223,7 +227,7 @@ _SHARE = (
     ("within_of_all", "within 5 % of the mean of all ticks"),
 )
 _DAY = {"rows": SECONDS, "turns": 1}
-_DAYS = {"rows": 2 * SECONDS, "turns": 3}
+_DAYS = {"rows": SECONDS, "turns": 5}
 
 CHARTS: dict[str, Chart] = {
     chart.name: chart
@@ -254,7 +258,7 @@ CHARTS: dict[str, Chart] = {
             "TP-Ag gives 14 to 22 % fewer right answers than the others, as it costs more",
             measures.by_minute,
             Sizes((1, 3, 5), **_DAY),
-            Sizes((2, 4, 6, 8, 10), **_DAYS),
+            Sizes((1, 2, 3, 4, 5), **_DAYS),
             _counts,
             _number,
             _number_in_the_paper,
