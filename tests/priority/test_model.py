@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -80,6 +81,15 @@ def test_a_row_waits_for_classifiers_of_its_level_and_better_ones() -> None:
     ranked = tuple(Determinant(level, on, cost, 0, 0, 1) for level, on, cost in costs)
     found = Problem((route, route), ranked, 1e9, 1e9).latencies
     assert [ways[0] - 2 for ways in found] == [101 * 1, 101 * 3, 101 * 3, 101 * 7, 101 * 8]
+
+
+def test_a_classifier_behind_operators_that_take_all_there_is_is_too_late() -> None:
+    """A hundred rows a second take a unit each before the second classifier, and there fifty are asked what costs 2."""
+    one = Determinant(level=1, route=0, cost=2, share=0, first=0, last=1)
+    for units, late in ((200, False), (199, True), (10, True)):
+        found = replace(line(one), units=units).latencies[0]
+        assert found[0] == line(one).latencies[0][0], "nowhere could it be earlier"
+        assert (found[1] == inf) is late
 
 
 def test_promoted_rows_skip_classifiers_of_less_significant_levels_only() -> None:

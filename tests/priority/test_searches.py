@@ -68,6 +68,21 @@ def test_a_level_needs_all_its_determinants(search: Callable[[Problem], Promotio
     assert found.latency == (101 + (50 + 1) + (25 + 1) * 3, 554, 554)
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_not_behind_an_operator_that_takes_all_there_is(search: Callable[[Problem], Promotion]) -> None:
+    """A hundred rows a second take 100 in the first operator and 50 in the second classifier, where to ask them is cheapest."""
+    for units, places in ((150, {0: 1}), (149, {0: 0})):
+        problem = loaded(Determinant(1, 0, 1, 0, 0, 1), lifespan=300)
+        assert search(replace(problem, units=units)).places == places
+
+
+@pytest.mark.parametrize("units", [50.0, 200.0, 1000.0])
+def test_exact_is_as_good_as_trying_everything_where_units_are_few(units: float) -> None:
+    for seed in range(100):
+        problem = replace(make(seed), units=units)
+        assert worth(problem, exact(problem)) == worth(problem, exhaustive(problem)), seed
+
+
 def test_rop_puts_a_level_where_the_next_one_comes_too_late() -> None:
     """Level 1 is cheaper at the second classifier, where level 2 does not fit; the optimum has both at the first."""
     problem = loaded(Determinant(1, 0, 1, 0, 0, 1), Determinant(2, 0, 2, 0, 0, 1), lifespan=310)

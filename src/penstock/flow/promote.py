@@ -140,6 +140,7 @@ class Promote(Fifo):
             ),
             float(FOREVER) if moment.lifespan is None else moment.lifespan,
             self._capacity(moment, routes),
+            moment.units,
             doubt,
         )
         self.plan = exact(problem)

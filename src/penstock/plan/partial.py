@@ -23,8 +23,12 @@ MOST = 62
 """Levels that are told apart."""
 
 
-def partial(node: Node, levels: Levels, time_type: Type) -> Root | None:
+def partial(
+    node: Node, levels: Levels, time_type: Type, error: float = 0.1, *, relative: bool = False
+) -> Root | None:
     """The plan of a ranked GROUP BY at the root that answers from partial populations; None if it is none.
+
+    `error`: how far a mean may be off, as it is or `relative` to the mean.
 
     Without a lifespan nothing expires, and DISTINCT aggregates cannot be told from a sample.
     """
@@ -35,7 +39,8 @@ def partial(node: Node, levels: Levels, time_type: Type) -> Root | None:
     known = [rank for rank in ranks if rank is not None]
     if len(known) < len(ranks) or any(a.distinct for a in group.aggregations) or not group.aggregations:
         return None
-    made = sampled(group, rank_of(known), known[-1].level, _estimates(group, time_type))
+    estimates = _estimates(group, time_type)
+    made = sampled(group, rank_of(known), known[-1].level, estimates, error=error, relative=relative)
     above = _rebuilt(node, made)
     extra = len(above.schema) - len(node.schema)
     return Root(above, len(node.schema), judge_query(above), None, (), False, extra=extra, levels=levels)

@@ -94,6 +94,12 @@ class FigureName(StrEnum):
     jit_16 = "jit-16"
     jit_17 = "jit-17"
     jit_fruitful = "jit-fruitful"
+    tpag_5_4 = "tpag-5.4"
+    tpag_5_5 = "tpag-5.5"
+    tpag_5_6 = "tpag-5.6"
+    tpag_5_7 = "tpag-5.7"
+    tpag_5_8 = "tpag-5.8"
+    tpag_5_9 = "tpag-5.9"
     all = "all"
 
 

@@ -23,7 +23,8 @@ class Options:
     """`budget`: work units per step, or a time like "50 milliseconds" (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
-    partial populations and say so (`plan.partial`)."""
+    partial populations and say so (`plan.partial`); `sampling_error`: how far their means may be off, as it is or, with
+    `sampling_relative`, as a share of the mean."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -40,6 +41,8 @@ class Options:
     tree: str | Pairs = "left-deep"
     probing: str = "index"
     sampling: bool = True
+    sampling_error: float = 0.1
+    sampling_relative: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -54,7 +57,7 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        for name in ("replan", "sampling"):
+        for name in ("replan", "sampling", "sampling_relative"):
             if not isinstance(getattr(self, name), bool):
                 raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
         shapes = [shape.value for shape in Shape]
@@ -67,6 +70,9 @@ class Options:
             )
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
+        error = self.sampling_error
+        if type(error) not in (int, float) or not 0 < error < float("inf"):
+            raise StateError(f"option sampling_error={error!r} is not a number above 0")
 
     @property
     def upkeep(self) -> Upkeep:

@@ -269,8 +269,11 @@ class Session:
         levels = levels_of(bound)
         node = optimize(bound.root)
         sampled = None
-        if self.options.budget is not None and self.options.sampling and self.engine.time_type is not None:
-            sampled = partial(node, levels, self.engine.time_type)
+        given = self.options
+        if given.budget is not None and given.sampling and self.engine.time_type is not None:
+            sampled = partial(
+                node, levels, self.engine.time_type, given.sampling_error, relative=given.sampling_relative
+            )
         root = top(node, levels) if sampled is None else sampled
         replan = None
         if self.options.replan and has_choice(root.node):

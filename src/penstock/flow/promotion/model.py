@@ -10,6 +10,7 @@ Latency    Eq. 4.1 and 4.2: back burner at the operators before the classifier, 
            level and of better ones on the route cost.
 Cost       units a second: of a determinant × rows a second that are left for it. A row that a more significant level has promoted
            at the same classifier or before is not (Properties 1 and 2); one of the same level is, as Property 1 has it.
+Load       a classifier is too late on a route if the operators before it alone take all there is: latencies of queues do not tell.
 Left out   that those others may be evaluated at an earlier classifier, which other rows pass: all are counted at the row's own. So latency
            depends on one determinant and its place. Counted where they are, their delay would be a second budget beside the cost, and the places
            of a level's determinants a subset sum.
@@ -26,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from math import prod
+from math import inf, prod
 
 ALL = slice(None)
 BACK_BURNER = slice(-1, None)
@@ -108,6 +109,8 @@ class Problem:
     """Units, as latencies are."""
     capacity: float
     """Units a second for classifiers: the budget minus what the operators take."""
+    units: float = inf
+    """Units a second that there are for everything."""
     doubt: float = 1.0
     """By how much rows that are not promoted may be later than they seem: more than 1 where promotion keeps queues short."""
 
@@ -148,9 +151,22 @@ class Problem:
     def latencies(self) -> tuple[Mapping[int, float], ...]:
         """By determinant and place: latency of the rows it promotes."""
         return tuple(
-            {place: latency(self.routes[one.route], one, place, self._asked(one)) for place in one.path}
+            {
+                place: inf
+                if place > one.first and self._before(one, place) > self.units
+                else latency(self.routes[one.route], one, place, self._asked(one))
+                for place in one.path
+            }
             for one in self.determinants
         )
+
+    def _before(self, one: Determinant, place: int) -> float:
+        """Units a second that go before rows which a determinant promotes at a place. All rows of the route go as the best level
+        until they have been sorted; if these alone take more than there is, what is promoted behind them never gets on, however
+        short the queues are now."""
+        stages = self.routes[one.route].stages
+        sorted_ = stages[place].rate * self._asked(one)
+        return sorted_ + sum(stage.rate * stage.cost for stage in stages[:place])
 
     def _asked(self, one: Determinant) -> float:
         """Units a row takes until this determinant and all that may come before it have been evaluated."""

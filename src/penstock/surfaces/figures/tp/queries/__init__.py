@@ -36,9 +36,10 @@ def stock_aggregate(
     lifespan: int = 1_000_000,
     *,
     joined: bool = False,
+    counted: bool = False,
 ) -> str:
-    """The mean price by sector, of sectors in the news and in research; `joined`: see that file."""
-    name = "stock_aggregate_joined" if joined else "stock_aggregate"
+    """The mean price by sector, of sectors in the news and in research; `joined`, `counted`: see these files."""
+    name = f"stock_aggregate{'_counted' if counted else '_joined' if joined else ''}"
     return _numbered(_kept(_read(name), "RANK", levels), window=window, slide=slide, lifespan=lifespan)
 
 
