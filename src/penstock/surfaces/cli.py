@@ -93,6 +93,12 @@ class FigureName(StrEnum):
     jit_15 = "jit-15"
     jit_16 = "jit-16"
     jit_17 = "jit-17"
+    pp_4_5 = "pp-4.5"
+    pp_4_6 = "pp-4.6"
+    pp_4_7 = "pp-4.7"
+    pp_4_8 = "pp-4.8"
+    pp_4_9 = "pp-4.9"
+    pp_4_10 = "pp-4.10"
     all = "all"
 
 
