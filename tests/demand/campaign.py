@@ -1,23 +1,31 @@
-"""Many drawn cases, every way a tree can run against the join without one: `python -m tests.demand.campaign FIRST COUNT`."""
+"""Many drawn cases, every way a join can run against the plainest: `python -m tests.demand.campaign FIRST COUNT`."""
 
 from __future__ import annotations
 
 import random
 import sys
+from contextlib import nullcontext
+from typing import Any
 
 from .drawn import answers, make, trees
+from .hurried import hurried
 
 
 def tried(seed: int) -> str:
     """What differs, in words; empty if nothing does."""
     case = make(seed)
     rng = random.Random(f"ways {seed}")
-    plain, _ = answers(case, None, join="mjoin", share=False)
+    plain, _ = answers(case, None, join="mjoin", share=False, demand="off")
+    ways: list[dict[str, Any]] = []
     for demand in ("off", "doe", "jit"):
-        shape, cut = trees(rng, case), rng.choice((1, 4, 40, None))
         probing = rng.choice(("index", "index", "nested"))
-        options = {"join": "tree", "demand": demand, "tree": shape, "probing": probing}
-        found, _ = answers(case, cut, **options)
+        ways.append({"join": "tree", "demand": demand, "tree": trees(rng, case), "probing": probing})
+        ways.append({"join": "mjoin", "demand": demand})
+    ways += [{"join": "eddy"}, {"join": "auto"}]
+    for options in ways:
+        cut = rng.choice((1, 4, 40, None))
+        with hurried(rng.randrange(1 << 30)) if rng.random() < 0.5 else nullcontext():
+            found, _ = answers(case, cut, **options)
         if found != plain:
             lost = [c for c in plain if c not in found]
             more = [c for c in found if c not in plain]

@@ -1,4 +1,4 @@
-"""Joins drawn at random for trees: a graph of equalities, windows, rows, and how the rows are cut into pushes."""
+"""Joins drawn at random: a graph of equalities, windows, rows, and how the rows are cut into pushes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def edges(rng: random.Random, graph: str, n: int) -> list[tuple[int, int]]:
     return chain
 
 
-def make(seed: int, sources: int | None = None, graph: str | None = None) -> Case:
+def make(
+    seed: int, sources: int | None = None, graph: str | None = None, lonely: float | None = None
+) -> Case:
+    """`lonely`: so many rows of some streams equal nobody's; None: drawn."""
     rng = random.Random(f"tree {seed}")
     n = sources or rng.choice((3, 3, 3, 4, 4, 5, 6, 7, 8))
     graph = graph or rng.choice(GRAPHS)
@@ -86,7 +89,11 @@ def make(seed: int, sources: int | None = None, graph: str | None = None) -> Cas
         f"s{streams[i]} [{'UNBOUNDED' if i == endless else f'RANGE {windows[i]}'}] AS t{i}" for i in range(n)
     )
     query = f"SELECT {', '.join(f't{i}.v AS v{i}' for i in range(n))} FROM {froms} WHERE {' AND '.join(conditions)}"
-    rows = list(_rows(rng, columns, n, longest))
+    other = random.Random(f"lonely {seed}")
+    if lonely is None:
+        lonely = other.choice((0.0, 0.0, 0.6, 0.95))
+    alone = {s: lonely for s in columns if other.random() < 0.5}
+    rows = list(_apart(other, _rows(rng, columns, n, longest), alone))
     last = max((row["ts"] for _, row in rows), default=0)
     ends = [None if i == endless else w for i, w in enumerate(windows)]
     return Case(seed, ddl, query, n, rows, last, ends, pairs)
@@ -121,6 +128,17 @@ def _rows(
                         row[c] = None
                 number += 1
                 yield f"s{s}", row
+
+
+def _apart(
+    rng: random.Random, rows: Iterator[tuple[str, dict[str, Any]]], alone: dict[int, float]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Of some streams most rows equal nobody in one of their columns."""
+    for number, (name, row) in enumerate(rows):
+        if rng.random() < alone.get(int(name[1:]), 0.0):
+            column = rng.choice([c for c in row if c[0] == "k"])
+            row[column] = f"alone {number}" if column[-1] == "s" else -1 - number
+        yield name, row
 
 
 def trees(rng: random.Random, case: Case) -> str | Pairs:

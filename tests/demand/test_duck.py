@@ -1,8 +1,9 @@
-"""At any instant the answer of a tree is DuckDB's over the rows alive then."""
+"""At any instant the answer of a tree is DuckDB's over the rows alive then; of walks, see `test_walks`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import duckdb
 import pandas as pd
@@ -32,20 +33,25 @@ def alive(case: Case, clock: int) -> list[tuple[int, ...]]:
         return sorted(db.execute(text).fetchall())
 
 
+def snapshots(case: Case, **options: str) -> Iterator[tuple[int, list[tuple[int, ...]]]]:
+    """By the engine, at a few instants."""
+    made = session(case, **options)
+    query = made.query(case.query, keep=True)
+    ahead = sorted(case.rows, key=lambda one: one[1]["ts"])
+    times = sorted({row["ts"] for _, row in ahead})
+    for clock in times[:: max(len(times) // 4, 1)]:
+        push(made, [one for one in ahead if one[1]["ts"] <= clock])
+        ahead = [one for one in ahead if one[1]["ts"] > clock]
+        made.advance(clock)
+        yield clock, sorted(tuple(row.values()) for row in query.snapshot().to_pylist())
+
+
 @pytest.mark.parametrize("demand", ["off", "doe", "jit"])
 def test_snapshots_are_duckdb_s(demand: str) -> None:
     found = 0
     for seed in range(930_000, 930_010):
         case = make(seed, 3 + seed % 3)
-        made = session(case, join="tree", tree="bushy", demand=demand)
-        query = made.query(case.query, keep=True)
-        ahead = sorted(case.rows, key=lambda one: one[1]["ts"])
-        times = sorted({row["ts"] for _, row in ahead})
-        for clock in times[:: max(len(times) // 4, 1)]:
-            push(made, [one for one in ahead if one[1]["ts"] <= clock])
-            ahead = [one for one in ahead if one[1]["ts"] > clock]
-            made.advance(clock)
-            got = sorted(tuple(row.values()) for row in query.snapshot().to_pylist())
+        for clock, got in snapshots(case, join="tree", tree="bushy", demand=demand):
             assert got == alive(case, clock), f"{case} at {clock}"
             found += len(got)
     assert found > 100

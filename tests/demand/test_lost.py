@@ -128,6 +128,23 @@ def test_inputs_compared_by_many_columns() -> None:
         assert len(told) > 8
 
 
+def test_a_row_without_a_partner_in_a_table_never_enters() -> None:
+    """A stream that is joined with a table in a subquery is an input like others: what the table denies makes nothing."""
+    query = """SELECT d.ts AS a, b.n AS b FROM (SELECT a.ts AS ts, a.x AS x, a.y AS y FROM a [RANGE 9], t WHERE a.y = t.y) AS d,
+    b [RANGE 9], c [RANGE 9] WHERE d.x = b.x AND d.y = c.y"""
+    for demand in ("off", "jit"):
+        session, found = opened(f"{TABLE_I}; CREATE TABLE t (y INT)", query, demand=demand)
+        session.update_table("t", insert=[{"y": 7}])
+        session.push("b", [{"ts": 0, "x": 1, "n": 1}])
+        session.push("a", [{"ts": 1, "x": 1, "y": y} for y in (5, 6, 7)])
+        session.push("c", [{"ts": 2, "y": y} for y in (5, 6, 7)])
+        session.advance(3)
+        (join,) = joins(session)
+        assert {h.what: h.rows for h in join.holdings()}["input 1"] == 1
+        assert join.counted()["made"] == 1
+        assert [(row["a"], row["b"]) for row in found.changes().to_pylist()] == [(1, 1)]
+
+
 def test_counters_are_shown() -> None:
     session, query = opened(TABLE_I, FIGURE_1, demand="jit")
     session.push("a", [{"ts": 1, "x": 1, "y": 100}])

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import penstock
 
 from .test_equal import joins
+from .test_gate import rest
 
 NAMES = "abcd"
 PAIRS = [(i, j) for i in range(4) for j in range(i + 1, 4)]
@@ -69,6 +70,12 @@ class Suspended(RuleBasedStateMachine):
         self.now += by
         for session, _ in self.sessions.values():
             session.advance(self.now - 1)
+
+    @rule(events=st.sampled_from((0, 1, 4, 100)))
+    def rest(self, events: int) -> None:
+        """For so many rows nobody is asked: what waits by then goes on to."""
+        (join,) = joins(self.sessions["jit"][0])
+        rest(join, events)
 
     @rule()
     def look(self) -> None:

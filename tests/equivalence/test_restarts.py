@@ -58,8 +58,8 @@ class Restarts:
         return now
 
 
-def declared(case: Case) -> Session:
-    session = penstock.connect(**drawn(case.seed))
+def declared(case: Case, options: dict[str, Any]) -> Session:
+    session = penstock.connect(**options)
     session.execute(case.schema.ddl())
     for table in case.schema.tables:
         data = case.schema.arrow(table.columns, list(table.rows))
@@ -68,7 +68,7 @@ def declared(case: Case) -> Session:
     return session
 
 
-def record(case: Case, path: Path | None) -> tuple[Trace, dict[str, Any]]:
+def record(case: Case, path: Path | None, options: dict[str, Any]) -> tuple[Trace, dict[str, Any]]:
     """Runs the case, with restarts before some of its events if there is a path, and the rows that came too late.
 
     Whoever asks for changes asks at the same events either way.
@@ -78,7 +78,7 @@ def record(case: Case, path: Path | None) -> tuple[Trace, dict[str, Any]]:
     asked = sample_steps(len(plan), 10, case.seed)
     # Event 0 registers the first query: a restart before event 1 is one before the first row.
     at = {rng.randrange(2), *rng.sample(range(len(plan)), min(len(plan), rng.choice((1, 3, 6, 9))))}
-    session, restart = declared(case), Restarts(lambda: declared(case), path or Path())
+    session, restart = declared(case, options), Restarts(lambda: declared(case, options), path or Path())
     world = World(case.schema)
     trace = Trace([Heard() for _ in case.queries])
     registered: dict[int, Any] = {}
@@ -102,20 +102,25 @@ def record(case: Case, path: Path | None) -> tuple[Trace, dict[str, Any]]:
 @pytest.mark.parametrize("first", range(80_000, 80_000 + CASES, BLOCK))
 def test_a_restart_changes_nothing(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + BLOCK):
-        case = cases.make(seed)
-        straight, late = record(case, None)
-        again, late_again = record(case, tmp_path / "state")
-        assert str(late) == str(late_again)
-        assert straight.clock == again.clock
-        told = difference(case, straight, again)
-        for index, query in enumerate(case.queries):
-            one, other = straight.queries[index], again.queries[index]
-            assert one.calls == other.calls
-            for clock, rows in one.snapshots.items():
-                if not told and not same(rows, other.snapshots[clock], query.types):
-                    told = f"query {index}, snapshot at {clock}:\n  one   {rows}\n  other {other.snapshots[clock]}"
-        if told:
-            pytest.fail(str(Mismatch(f"a restart differs from going on\n{told}", case)), pytrace=False)
+        same_after_restarts(cases.make(seed), tmp_path / "state", drawn(seed))
+
+
+def same_after_restarts(case: Case, path: Path, options: dict[str, Any]) -> None:
+    straight, late = record(case, None, options)
+    again, late_again = record(case, path, options)
+    assert str(late) == str(late_again)
+    assert straight.clock == again.clock
+    told = difference(case, straight, again)
+    for index, query in enumerate(case.queries):
+        one, other = straight.queries[index], again.queries[index]
+        assert one.calls == other.calls
+        for clock, rows in one.snapshots.items():
+            if not told and not same(rows, other.snapshots[clock], query.types):
+                told = (
+                    f"query {index}, snapshot at {clock}:\n  one   {rows}\n  other {other.snapshots[clock]}"
+                )
+    if told:
+        pytest.fail(str(Mismatch(f"a restart differs from going on\n{told}", case)), pytrace=False)
 
 
 STREAM = "CREATE STREAM a (ts BIGINT, s STRING, x INT, d DOUBLE) WATERMARK ts DELAY OF 2"

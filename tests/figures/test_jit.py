@@ -13,7 +13,8 @@ from penstock.surfaces.figures.jit.runs import measured
 
 
 def test_every_chart_has_a_name_on_the_command_line() -> None:
-    assert set(charts()) == {f"jit-{n}" for n in range(10, 18)} <= {name.value for name in FigureName}
+    names = {"jit-fruitful", *(f"jit-{n}" for n in range(10, 18))}
+    assert set(charts()) == names <= {name.value for name in FigureName}
 
 
 def test_plans_are_the_paper_s() -> None:
@@ -30,11 +31,12 @@ def test_a_small_figure_tells_what_it_found() -> None:
     chart = charts()["jit-10"]
     points = [(x, replace(BUSHY, sources=4, window=60, rate=2.0, values=20)) for x in (10.0, 20.0)]
     data = measured(points, "index", 600, 1, lambda _: None, penstock.connect)
-    ref, doe, jit = (data.last(series).more for series in ("REF", "DOE", "JIT"))
-    assert ref["results"] == doe["results"] == jit["results"]
+    ref, doe, jit, auto = (data.last(series).more for series in ("REF", "DOE", "JIT", "AUTO"))
+    assert ref["results"] == doe["results"] == jit["results"] == auto["results"]
+    assert auto["peak_values"] <= jit["peak_values"], "base rows alone"
     assert jit["partial_results"] < ref["partial_results"] / 3
     assert jit["peak_values"] < ref["peak_values"]
     verdict = judge(chart, data)
     assert verdict["name"] == "jit-10"
-    assert set(verdict["measured"]["last"]) == {"REF", "DOE", "JIT"}
+    assert set(verdict["measured"]["last"]) == {"REF", "DOE", "JIT", "AUTO"}
     assert "Yang & Papadias" in verdict["reference"]["paper"]

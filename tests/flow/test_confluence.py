@@ -414,9 +414,15 @@ def test_walks_that_begin_alike_are_one() -> None:
 def test_a_walk_goes_where_fewest_partners_were_met() -> None:
     near, far, own = Side(1, 0), Side(2, 0), Side(0, 0)
     shape = Shape((0, 1, 2), ((near, own), (own, near), (far, own), (own, far)))
-    assert shape.walk(0, {(near, own): 3.0, (far, own): 0.5}) == [(far, own), (near, own)]
-    assert shape.walk(0, {(near, own): 0.1, (far, own): 0.5}) == [(near, own), (far, own)]
-    assert shape.walk(1, {}) == [(own, near), (far, own)]
+    assert shape.walk(0, {(near, own): 3.0, (far, own): 0.5}) == [((far, own), ()), ((near, own), ())]
+    assert shape.walk(0, {(near, own): 0.1, (far, own): 0.5}) == [((near, own), ()), ((far, own), ())]
+    assert shape.walk(1, {}) == [((own, near), ()), ((far, own), ())]
+
+
+def test_in_a_cycle_a_hop_compares_with_all_that_is_bound() -> None:
+    a, b, c = (Side(role, 0) for role in range(3))
+    shape = Shape((0, 1, 2), ((a, b), (b, a), (b, c), (c, b), (a, c), (c, a)))
+    assert shape.walk(0, {(c, a): 0.5}) == [((c, a), ()), ((b, a), ((b, c),))]
 
 
 def test_nobody_left_nothing_kept() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.equivalence.test_cuts import hold
+from tests.equivalence.test_restarts import same_after_restarts
 from tests.oracle import case as cases
 from tests.oracle.trace import Cut, record
 
@@ -16,14 +19,21 @@ BLOCK = 10
 ALLOCATIONS = ("prefer", "promote", "semantic", "random", "fifo")
 
 
+def options(seed: int) -> dict[str, Any]:
+    drawn = random.Random(seed)
+    budget = drawn.choice((0, 1, 3, 10, 40, 200, 10_000))
+    return {"budget": budget, "allocation": drawn.choice(ALLOCATIONS), "seed": seed}
+
+
 @pytest.mark.parametrize("first", range(310_000, 310_000 + CASES, BLOCK))
 def test_a_budget_changes_when_and_not_what(first: int) -> None:
     for seed in range(first, first + BLOCK):
         case = cases.make(seed)
-        drawn = random.Random(seed)
-        options = {
-            "budget": drawn.choice((0, 1, 3, 10, 40, 200, 10_000)),
-            "allocation": drawn.choice(ALLOCATIONS),
-        }
         plain = record(case, Cut("random", seed))
-        hold(case, plain, record(case, Cut("random", seed), options), f"{options} differs")
+        hold(case, plain, record(case, Cut("random", seed), options(seed)), f"{options(seed)} differs")
+
+
+@pytest.mark.parametrize("first", range(320_000, 320_000 + CASES // 2, BLOCK))
+def test_what_waits_survives_a_restart(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + BLOCK):
+        same_after_restarts(cases.make(seed), tmp_path / "state", options(seed))

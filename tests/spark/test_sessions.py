@@ -112,6 +112,25 @@ def test_every_kind_of_query(connect: Callable[[], Any]) -> None:
     assert there.clock == here.clock
 
 
+def test_progress_tells_of_partial_results(connect: Callable[[], Any]) -> None:
+    """Of joins of three inputs or more, for every step, by all cells together."""
+    there = connect()
+    there.execute(A + B)
+    there.query(
+        "SELECT l.x FROM a [RANGE 9] AS l, b [RANGE 9] AS r, a [RANGE 9] AS m WHERE l.x = r.x AND l.y = m.y", name="three"
+    ).foreach_batch(Kept())  # fmt: skip
+    there.query("SELECT x FROM a WHERE y > 1", name="plain").foreach_batch(Kept())
+    for name, rows in drawn(11, 60).items():
+        there.push(name, rows)
+    handle = there.start(trigger={"availableNow": True})
+    handle.awaitTermination()
+    handle.stop()
+    told = [step["queries"]["three"]["partialResults"] for step in handle.recentProgress]
+    assert sum(one["made"] for one in told) > 0
+    assert sum(one["asked"] for one in told) > sum(one["suppressed"] for one in told) > 0
+    assert all("partialResults" not in step["queries"]["plain"] for step in handle.recentProgress)
+
+
 def test_a_flow_goes_on_where_it_stopped(connect: Callable[[], Any]) -> None:
     """Stopped and started three times, from its checkpoint alone."""
     here = penstock.connect()

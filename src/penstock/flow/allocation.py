@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Ints, Mask
+from penstock.data.batch import Ints
 from penstock.flow.routes import Determinant, Routes, Stage
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.state.lanes import LEVEL
@@ -43,7 +44,6 @@ class Fifo:
     def __init__(self, scheduler: Scheduler, seed: int) -> None:
         self.scheduler = scheduler
         self.seed = seed
-        self.begin_busy()
 
     def begin_busy(self) -> None:
         """Rows begin to wait."""
@@ -55,15 +55,14 @@ class Fifo:
     def adapt(self, moment: Moment) -> None:
         """After a step: follow what was measured in it."""
 
-    # ------------------------------------------------------------------ parts of others
+    def save(self) -> dict[str, Any]:
+        """What it has measured."""
+        return {}
 
-    def _keep(self, core: int, which: int, rows: Ints, keep: Mask) -> Ints:
-        """Drop and count the others."""
-        routes = self.scheduler.cores[core]
-        gone = rows[:, ~keep]
-        self.scheduler.tallies.shed(core, routes.routes_by[which][0], gone)
-        routes.dropped(routes.routes_by[which][0], gone)
-        return rows[:, keep]
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        """Go on with what was measured elsewhere."""
+
+    # ------------------------------------------------------------------ parts of others
 
     def _left(self, moment: Moment) -> float:
         """Units that rows coming now may take so that all that wait are worked on within their lifespan."""
@@ -88,20 +87,24 @@ class Random(Fifo):
         kept = {}
         for (core, which), rows in arrived.items():
             keep = np.less(drawn.random(rows.shape[1]), share)
-            kept[core, which] = self._keep(core, which, rows, keep)
+            first = self.scheduler.cores[core].routes_by[which][0]
+            self.scheduler.shed(core, first, rows[:, ~keep])
+            kept[core, which] = rows[:, keep]
         return kept
 
 
 class Semantic(Fifo):
     """The most significant, as soon as levels can be told: after the first classifiers that can evaluate all."""
 
-    def begin_busy(self) -> None:
+    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+        super().__init__(scheduler, seed)
         self._share: dict[int, float] = {}
         """By level: how many of its rows are kept."""
         self._seen: dict[int, float] = {}
         """By level: units that its rows would take, of late."""
         self._now: dict[int, float] = {}
         self._where: set[tuple[int, int, int]] = set()
+        scheduler.sift = self._sift
         for number, core in enumerate(self.scheduler.cores):
             for route in core.routes:
                 first = {d: core.path(route, d) for d in core.determinants}
@@ -109,8 +112,15 @@ class Semantic(Fifo):
                 place(core, route, places)
                 if places:
                     self._where.add((number, route[0].route, max(places.values())))
-        self.scheduler.sift = self._sift
-        self.scheduler.rearrange()
+
+    def begin_busy(self) -> None:
+        self._share, self._seen, self._now = {}, {}, {}
+
+    def save(self) -> dict[str, Any]:
+        return {"share": list(self._share.items()), "seen": list(self._seen.items())}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._share, self._seen = dict(was["share"]), dict(was["seen"])
 
     def _sift(self, core: int, stage: Stage, rows: Ints) -> Ints:
         if (core, stage.route, stage.at) not in self._where:
@@ -128,9 +138,7 @@ class Semantic(Fifo):
                 keep[mine[at == np.floor(np.arange(len(mine)) * share)]] = False
         if keep.all():
             return rows
-        gone = rows[:, ~keep]
-        self.scheduler.tallies.shed(core, stage, gone)
-        routes.dropped(stage, gone)
+        self.scheduler.shed(core, stage, rows[:, ~keep])
         return rows[:, keep]
 
     def adapt(self, moment: Moment) -> None:

@@ -208,7 +208,9 @@ class Confluence:
             if pairs:
                 done, made = meeting.meet_pairs(*given, *walks, *spans, stats, *made_of)
             else:
-                done, made = meeting.meet(*given, *walks, plan.done, *spans, work, kept, stats, *made_of)
+                done, made = meeting.meet(
+                    *given, *walks, plan.done, plan.checks, *spans, work, kept, stats, *made_of
+                )
             parts.append(out.first(made))
             if done == before or (done < total and made > size // 2):
                 self._room *= 2

@@ -16,11 +16,24 @@ from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Column, Expression, Named, columns, conjuncts, rewrite, shifted
 from penstock.plan.inner import inner_stream, leaf
 from penstock.plan.levels import Disjunct, disjuncts
-from penstock.plan.nodes import Filter, Join, Node, Project, Rank, Relation, Scan, Windowed
+from penstock.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Rank,
+    Relation,
+    Reliable,
+    Scan,
+    Windowed,
+)
+from penstock.plan.partial import is_estimates
 from penstock.plan.pattern import group_root, pattern
 from penstock.plan.roots import Root
 from penstock.plan.windows import Announced, Rows
-from penstock.rules.walk import with_inputs
+from penstock.rules.merge_projections import through
+from penstock.rules.walk import every, with_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +108,8 @@ def cores(root: Root, name: str) -> tuple[Root | None, tuple[Core, ...]]:
     found: list[Core] = []
 
     def cut(node: Node) -> Node:
+        if is_estimates(node):
+            return node
         core = _core(node)
         if core is None:
             return with_inputs(node, tuple(map(cut, node.inputs)))
@@ -107,6 +122,27 @@ def cores(root: Root, name: str) -> tuple[Root | None, tuple[Core, ...]]:
     above = cut(root.node)
     group = group_root(above)[0] if root.group is not None else None
     return replace(root, node=above, group=group), tuple(found)
+
+
+def estimated(above: Node, cores: Sequence[Core]) -> tuple[int, tuple[Expression, ...]] | None:
+    """The core whose results are grouped by groups that answer from samples, and the groups' keys over its columns."""
+    for node in every(above):
+        if isinstance(node, Reliable):
+            assert isinstance(node.rows, Aggregate)
+            for n, core in enumerate(cores):
+                if core.stream is not None and _reads(node.rows.input, core.stream.name):
+                    keys = [key.expression for key in node.rows.keys[: node.keys]]
+                    for project in (p for p in core.above if isinstance(p, Project)):
+                        keys = [through(key, project) for key in keys]
+                    return n, tuple(keys)
+    return None
+
+
+def _reads(node: Node, stream: str) -> bool:
+    """Whether a node is the changes of a stream and nothing else."""
+    while isinstance(node, Project | Windowed):
+        node = node.input
+    return isinstance(node, Scan) and node.stream.name == stream
 
 
 def _time_type(core: Core) -> Type:

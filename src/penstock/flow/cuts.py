@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Project,
+    Reliable,
     ToStream,
     Windowed,
 )
@@ -60,7 +61,7 @@ def _cuts(node: Node) -> list[Cut]:
 
 def _gathers(node: Node) -> bool:
     """Whether an operator asks for rows to be together."""
-    return isinstance(node, Join | AntiJoin | Aggregate | Distinct | Intersect | Except | ToStream)
+    return isinstance(node, Join | AntiJoin | Aggregate | Reliable | Distinct | Intersect | Except | ToStream)
 
 
 # ------------------------------------------------------------------ joins of joins

@@ -45,6 +45,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     StreamKind,
     ToStream,
@@ -247,6 +248,16 @@ def _aggregate(node: Aggregate, want: Want) -> list[Dimension]:
     return _ways(node.input, rewrite(want, lambda c: keys[c.index]))
 
 
+def _reliable(node: Reliable, want: Want) -> list[Dimension]:
+    """A group's rows and estimates together, with all levels of it."""
+    if want is _EVERYWHERE:
+        return _side_by_side([_ways(i, want) for i in node.inputs])
+    if isinstance(want, Place):
+        keys = [_column(node, k) for k in range(node.keys)]
+        return _alike([way for key in keys for way in _side_by_side([_ways(i, key) for i in node.inputs])])
+    return _side_by_side([_ways(i, want) for i in node.inputs]) if told_by(want, range(node.keys)) else []
+
+
 def _union(node: Union, want: Want) -> list[Dimension]:
     if want is _ANY:  # each input on its own, the ways first that deal out most of it
         each = (merged(_ways(i, want)) for i in node.inputs)
@@ -338,5 +349,6 @@ _RULES: dict[type, Callable[..., list[Dimension]]] = {
     Intersect: _set_operation,
     Except: _set_operation,
     Aggregate: _aggregate,
+    Reliable: _reliable,
     ToStream: _to_stream,
 }

@@ -75,9 +75,6 @@ def shared_join(node: Join) -> SharedJoin | None:
         if len(between) > 1:
             # Keys of several attributes are hashes: test the equalities themselves.
             tests += [whole for _, _, whole in between]
-    if len(pairs) > len(scans) - 1:
-        # A walk follows one equality into each input; in a cyclic graph the others are tested at the end.
-        tests += [e.whole for e in equalities]
     made = tuple(
         Equality(i, tuple(a for a, _, _ in between), j, tuple(b for _, b, _ in between))
         for (i, j), between in pairs.items()

@@ -18,7 +18,17 @@ from penstock.flow.dimensions import Dimension, Key, dimensions, goes_anywhere
 from penstock.flow.shares import grid
 from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import Aggregate, Distinct, Node, Relation, Scan, StreamKind, ToStream, Windowed
+from penstock.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Node,
+    Relation,
+    Reliable,
+    Scan,
+    StreamKind,
+    ToStream,
+    Windowed,
+)
 from penstock.plan.pattern import Pattern, group_root
 from penstock.plan.roots import Root
 from penstock.plan.windows import Rows
@@ -227,7 +237,7 @@ def _over(root: Root, inputs: Sequence[Input]) -> Root:
 
 def _why(node: Node) -> str:
     """What stands in the way of spreading a query."""
-    if isinstance(node, Aggregate) and not node.keys:
+    if isinstance(node, Aggregate | Reliable) and not node.keys:
         return "an aggregate without GROUP BY takes all rows"
     if isinstance(node, Windowed) and isinstance(node.window, Rows) and not node.window.partition:
         return "ROWS without PARTITION BY counts all rows"

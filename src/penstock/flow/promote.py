@@ -9,12 +9,14 @@ Adaptor    classifiers evaluate other determinants and lanes are lined up anew; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock.data.batch import Ints
-from penstock.flow.allocation import Fifo, Moment, place
+from penstock.data.clock import FOREVER
+from penstock.flow.allocation import Arrived, Fifo, Moment, place
 from penstock.flow.promotion import model
 from penstock.flow.promotion.exact import exact
 from penstock.flow.routes import Determinant, Routes, Stage
@@ -43,6 +45,8 @@ class Promote(Fifo):
         self.trigger: int | None = None
         """Which trigger fired last."""
         self.plan: model.Promotion | None = None
+        """What was decided last."""
+        self._begun = False
         self._unhurt = 0.0
         """Units since a row expired, whatever its level: as long as some do, a level that is not active would wait behind them."""
         self._ranked = [
@@ -55,8 +59,19 @@ class Promote(Fifo):
 
     def begin_busy(self) -> None:
         self.expired.clear()
-        self.plan = None
+        self._begun = False
         self._unhurt = 0.0
+
+    def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
+        if not self._begun:
+            self.adapt(moment)
+        return arrived
+
+    def save(self) -> dict[str, Any]:
+        return {"begun": self._begun, "unhurt": self._unhurt, "expired": list(self.expired.items())}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._begun, self._unhurt, self.expired = was["begun"], was["unhurt"], dict(was["expired"])
 
     def _lost(self, core: int, stage: Stage, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
@@ -72,18 +87,15 @@ class Promote(Fifo):
         rest = rows[:, ~known]
         if not rest.shape[1]:
             return
-        some = rest[:, :: -(-rest.shape[1] // SAMPLE)].copy()
+        some = rest[:, :: -(-rest.shape[1] // SAMPLE)]
         routes = self.scheduler.cores[core]
-        for one in routes.determinants:
-            open_ = np.flatnonzero(some[LEVEL] > one.level)
-            if one.inputs <= stage.bound:
-                if len(open_):
-                    some[LEVEL, open_[routes.holds(one.criteria, some[:, open_])]] = one.level
-            else:
-                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
-        for level, count in zip(*np.unique(some[LEVEL], return_counts=True), strict=True):
+        found = routes.levels_at(stage, some)
+        for level, count in zip(*np.unique(found, return_counts=True), strict=True):
             if level < BACK_BURNER:
                 self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
+        for one in routes.determinants:
+            if not one.inputs <= stage.bound:
+                self._count(one.level, rest.shape[1] * self._foreseen(routes, stage, one))
 
     def _count(self, level: int, rows: float) -> None:
         self.expired[level] = self.expired.get(level, 0.0) + rows
@@ -125,7 +137,7 @@ class Promote(Fifo):
                 )
                 for number, core, one, path in asked
             ),
-            float("inf") if moment.lifespan is None else moment.lifespan,
+            float(FOREVER) if moment.lifespan is None else moment.lifespan,
             self._capacity(moment, routes),
             doubt,
         )
@@ -134,7 +146,8 @@ class Promote(Fifo):
 
     def _fired(self, moment: Moment) -> int | None:
         active = self.scheduler.active
-        if self.plan is None or (not active and self._endangered(moment)):
+        if not self._begun or (not active and self._endangered(moment)):
+            self._begun = True
             return 0
         expired = [level for level, count in self.expired.items() if count >= HARDLY]
         if any(level not in active for level in expired):
@@ -145,8 +158,9 @@ class Promote(Fifo):
         return 3 if not expired and active and unhurt else None
 
     def _endangered(self, moment: Moment) -> bool:
-        """Streams take turns, so a row waits for what all of them have waiting."""
-        return moment.lifespan is not None and self.scheduler.backlog() > SOON * moment.lifespan
+        """Streams take turns, so a row waits for what all of them have waiting. Without a lifespan none waits gladly."""
+        backlog = self.scheduler.backlog()
+        return backlog > 0 if moment.lifespan is None else backlog > SOON * moment.lifespan
 
     def _rated(self, core: Routes, route: Sequence[Stage]) -> list[tuple[Stage, float]]:
         """Stages, and how many rows of a step would come to each if all were worked on."""

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
+from penstock.errors import StateError
 from penstock.flow.cores import Core, own_tests, side_by_side
 from penstock.kernels import tiers
 from penstock.operators.abilities import Share
@@ -37,6 +39,9 @@ from penstock.state.pool import Slots
 from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
 NEVER = np.iinfo(np.int64).min
+UNSORTED = "unsorted"
+ENOUGH = 30
+"""Rows of a level from which on its own selectivity counts."""
 UNKNOWN = 0.1
 """The share of rows for which a determinant holds, before any was asked."""
 RECENT = 0.3
@@ -83,6 +88,8 @@ class Stage:
     came: float = 0.0
     left: float = 0.0
     spent: float = 0.0
+    by_level: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Rows in and rows out by the level of the rows that came; only where somebody asks (`Routes.by_level`)."""
 
     @property
     def waiting(self) -> int:
@@ -98,6 +105,22 @@ class Stage:
         """Rows that leave for one that comes; more than one: partners."""
         return self.left / self.came if self.came >= 1 else 1.0
 
+    def yielded(self, level: int) -> float:
+        """The same for rows of a level, if enough of them came."""
+        came, left = self.by_level.get(level, (0.0, 0.0))
+        return left / came if came >= ENOUGH else self.selectivity
+
+    def count_levels(self, came: Ints, left: Ints) -> None:
+        """Levels of rows that came and of those they made (which may be better than their own)."""
+        for level in np.unique(came).tolist():
+            before = self.by_level.get(level, (0.0, 0.0))
+            if before[0] > 1 << 12:
+                before = before[0] / 2, before[1] / 2
+            self.by_level[level] = (
+                before[0] + int((came == level).sum()),
+                before[1] + int((left == level).sum()),
+            )
+
     def count(self, rows: int, out: int, spent: float) -> None:
         if self.came > 1 << 16:
             self.came, self.left, self.spent = self.came / 2, self.left / 2, self.spent / 2
@@ -106,7 +129,10 @@ class Stage:
         self.spent += spent
 
     def every(self) -> list[Lane]:
-        return [self.unsorted, *self.lanes.values()]
+        return [lane for _, lane in self.named()]
+
+    def named(self) -> list[tuple[str, Lane]]:
+        return [(UNSORTED, self.unsorted), *((str(level), lane) for level, lane in self.lanes.items())]
 
 
 class Routes:
@@ -146,6 +172,8 @@ class Routes:
         self._shares = [Share() for _ in self.determinants]
         self.arrived_of_late: dict[int, float] = {}
         """By input: rows of a step."""
+        self.by_level = False
+        """Whether selectivities are measured by level."""
         self.tally = np.zeros(1, np.int64)
 
     def _empty(self) -> list[Stock]:
@@ -160,17 +188,34 @@ class Routes:
             for i, (s, stored, keys) in enumerate(zip(self._schemas, self._stored, self._keys, strict=True))
         ]
 
+    def rerank(self, disjuncts: Sequence[Disjunct]) -> None:
+        """Other criteria from now on; they may read what is stored already."""
+        read = {start + k for start, stored in zip(self._starts, self._stored, strict=True) for k in stored}
+        for one in disjuncts:
+            for column in columns(one.criteria):
+                if column.index not in read:
+                    raise StateError(
+                        f"the running query does not keep {column.name}, which the criteria read",
+                        hint="register the query anew, with the new criteria",
+                    )
+        self.determinants = self._determinants(disjuncts)
+        self._shares = [Share() for _ in self.determinants]
+        for stage in self.stages:
+            stage.assessed = ()
+        for stock in self.stocks:
+            stock.level[:] = BACK_BURNER
+
     # ------------------------------------------------------------------ layout
 
     def _determinants(self, disjuncts: Sequence[Disjunct]) -> tuple[Determinant, ...]:
         made = []
         for one in disjuncts:
-            inputs = frozenset(self._input_of(c.index) for c in columns(one.criteria))
+            inputs = frozenset(self.input_of(c.index) for c in columns(one.criteria))
             cost = units(one.criteria, self._functions)
             made.append(Determinant(one.level, one.criteria, inputs, cost))
         return tuple(sorted(made, key=lambda d: d.level))
 
-    def _input_of(self, column: int) -> int:
+    def input_of(self, column: int) -> int:
         return max(i for i, start in enumerate(self._starts) if start <= column)
 
     def _between(self, i: int, j: int) -> tuple[Equality, ...]:
@@ -385,12 +430,32 @@ class Routes:
 
     def work(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         """Let rows pass an operator: what leaves it, and the units spent."""
+        came = rows[LEVEL].copy() if self.by_level else None
         if stage.target is None:
             out, spent = self._tried(stage, rows)
         else:
             out, spent = self._probed(stage, rows)
         stage.count(rows.shape[1], out.shape[1], spent)
+        if came is not None:
+            stage.count_levels(came, out[LEVEL])
         return out, spent
+
+    def levels_at(self, stage: Stage, rows: Ints) -> Ints:
+        """The levels of rows before a stage, as far as they can be told there."""
+        level: Ints = rows[LEVEL].copy()
+        for one in self.determinants:
+            if one.inputs <= stage.bound:
+                open_ = np.flatnonzero(level > one.level)
+                if len(open_):
+                    level[open_[self.holds(one.criteria, rows[:, open_])]] = one.level
+        return level
+
+    def yield_of(self, stage: Stage, level: int) -> float:
+        """Results that a row of a level before a stage makes, as rows did of late."""
+        made = 1.0
+        for one in self.routes_by[stage.route][stage.at :]:
+            made *= one.yielded(level)
+        return made
 
     def _tried(self, stage: Stage, rows: Ints) -> tuple[Ints, float]:
         spent = rows.shape[1] * (1 + stage.tested)
@@ -512,18 +577,51 @@ class Routes:
         elif stage.before or stage.builds:
             stock.lay_aside(slots, DEAD)  # another partial result may name the row
 
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def save(self) -> dict[str, Any]:
+        """Everything but rows: these are in stocks, and in lanes, which are named."""
+        return {
+            "numbers": [self._numbers, self._arrivals],
+            "shares": [[share.tested, share.passed] for share in self._shares],
+            "arrived": [[which, rows] for which, rows in self.arrived_of_late.items()],
+            "assessed": [[self.determinants.index(d) for d in stage.assessed] for stage in self.stages],
+            "measured": [[stage.came, stage.left, stage.spent] for stage in self.stages],
+            "lanes": [[name for name, lane in stage.named() if len(lane)] for stage in self.stages],
+        }
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        self._numbers, self._arrivals = was["numbers"]
+        for share, (tested, passed) in zip(self._shares, was["shares"], strict=True):
+            share.tested, share.passed = tested, passed
+        self.arrived_of_late = dict(was["arrived"])
+        for stage, assessed, measured in zip(self.stages, was["assessed"], was["measured"], strict=True):
+            stage.assessed = tuple(self.determinants[n] for n in assessed)
+            stage.came, stage.left, stage.spent = measured
+
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""
-        least = clock + 1
-        for stage in self.stages:
-            for lane in stage.every():
-                least = min([least, *(int(chunk[TS].min()) for chunk in lane.chunks())])
-        return least
+        return min(self._least(stage, clock) for stage in self.stages)
 
-    def purge(self, progress: int) -> None:
-        """Let go of rows that nothing can meet any more."""
-        for stock in self.stocks:
-            stock.purge(progress)
+    def _least(self, stage: Stage, clock: int) -> int:
+        """The earliest time of what waits before a stage; if nothing does, of what is still to come."""
+        return min([clock + 1, *(int(c[TS].min()) for lane in stage.every() for c in lane.chunks())])
+
+    def purge(self, clock: int) -> None:
+        """Let go of rows that nothing can meet any more.
+
+        A built row is met by rows of other routes, and named by partial results of its own. One that was laid aside may be named by
+        any that waits.
+        """
+        least = {id(stage): self._least(stage, clock) for stage in self.stages}
+        progress = min(least.values())
+        for i, stock in enumerate(self.stocks):
+            met = progress
+            if i in self.routes_by:
+                own = [s for s in self.routes_by[i] if not (s.builds or s.before or s.target is None)]
+                others = [s for s in self.stages if s.route != i]
+                met = min([clock + 1, *(least[id(s)] for s in (*own, *others))])
+            stock.purge(met, progress)
 
     def forget(self) -> None:
         """Everything is joined elsewhere from now on."""

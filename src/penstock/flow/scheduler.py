@@ -11,13 +11,17 @@ Lifespan   a row that waited longer is dropped where it is taken from its lane, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from penstock.data.batch import Batch, Ints
-from penstock.flow.routes import Routes, Stage
+from penstock.flow.routes import UNSORTED, Routes, Stage
 from penstock.flow.tallies import Tallies
-from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, TO, TS, Lane
+from penstock.state.arena import Arena
+from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, SLOTS, TO, TS, Lane
 
 LEAST = 0.05
 """Units to sort a row, at the least."""
@@ -47,10 +51,17 @@ class Scheduler:
         self.tallies = tallies
         self.active: frozenset[int] = frozenset()
         self.lifespan: int | None = None
+        """In microseconds."""
+        self.pace = 1.0
+        """Microseconds that a unit takes; by the virtual clock one."""
         self.sift: Callable[[int, Stage, Ints], Ints] | None = None
         """Drops rows that have been sorted, if the allocation sheds."""
         self.lost: Callable[[int, Stage, Ints], None] | None = None
         """Looks at rows that expired."""
+        self.unmade: Callable[[int, Stage, Ints], None] | None = None
+        """Estimates what rows that are dropped would have come to."""
+        self.made: Callable[[int, Ints], None] | None = None
+        """Looks at results."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
 
@@ -105,7 +116,7 @@ class Scheduler:
                 break
             stage, core = job.stage, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
-            rows = self._fresh(job, rows, began + int(spent))
+            rows = self._fresh(job, rows, began + int(spent * self.pace))
             if not rows.shape[1]:
                 continue
             if job.sorts:
@@ -114,7 +125,7 @@ class Scheduler:
                     rows = self.sift(job.core, stage, rows)
                 core.line_up(stage, rows, self.active)
             else:
-                took, made = self._worked(job, rows, began + int(spent))
+                took, made = self._worked(job, rows, began + int(spent * self.pace))
                 if made is not None:
                     results.append((job.core, made))
             spent += took
@@ -128,7 +139,7 @@ class Scheduler:
         price = max(sum(d.cost for d in stage.assessed), LEAST) if job.sorts else max(stage.cost, 1.0)
         most = BLOCK if job.sorts or stage.came >= FEW else FEW
         if self.lifespan is not None:
-            units = min(units, self.lifespan / PARTS)
+            units = min(units, self.lifespan / self.pace / PARTS)
         return max(1, int(min(most, units / price)))
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
@@ -139,8 +150,10 @@ class Scheduler:
             return took, None
         if not out.shape[1]:
             return took, None
+        if self.made is not None:
+            self.made(job.core, out)
         made = core.made(out)
-        self.tallies.delivered(out[LEVEL], now + int(took) - out[CAME])
+        self.tallies.delivered(out[LEVEL], now + int(took * self.pace) - out[CAME])
         return took, made
 
     def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:
@@ -161,6 +174,16 @@ class Scheduler:
         self.tallies.expired(core, stage, rows)
         if self.lost is not None:
             self.lost(core, stage, rows)
+        self._drop(core, stage, rows)
+
+    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+        """Rows that there are no units for are worked on no more."""
+        self.tallies.shed(rows)
+        self._drop(core, stage, rows)
+
+    def _drop(self, core: int, stage: Stage, rows: Ints) -> None:
+        if self.unmade is not None:
+            self.unmade(core, stage, rows)
         self.cores[core].dropped(stage, rows)
 
     def sweep(self, now: int) -> None:
@@ -185,15 +208,42 @@ class Scheduler:
                     if rows is not None:
                         self.enqueue(self.cores.index(core), stage, rows)
 
-    def forget_sorting(self) -> None:
-        """Rows that wait have no level any more: criteria are others now."""
+    def rerank(self) -> None:
+        """Criteria are others now: rows that wait have the levels that these give them, as far as that can be told."""
+        self.active = frozenset()
         for core in self.cores:
             for stage in core.stages:
                 for lane in stage.every():
                     for chunk in lane.chunks():
                         chunk[LEVEL] = BACK_BURNER
-            for stock in core.stocks:
-                stock.level[:] = BACK_BURNER
+                        chunk[LEVEL] = core.levels_at(stage, chunk)
+        self.rearrange()
+
+    def save(self, arena: Arena) -> dict[str, Any]:
+        """What waits, into an arena; the rest is returned."""
+        for number, stage, name, lane in self._lanes():
+            rows = lane.all()
+            if rows is not None:
+                arena.keep(f"lane.{number}.{stage.route}.{stage.at}.{name}", rows.reshape(-1))
+                lane.put(rows)
+        return {"active": sorted(self.active), "cores": [core.save() for core in self.cores]}
+
+    def take_up(self, arena: Arena, was: Mapping[str, Any]) -> None:
+        self.active = frozenset(was["active"])
+        for number, (core, told) in enumerate(zip(self.cores, was["cores"], strict=True)):
+            core.take_up(told)
+            for stage, kept in zip(core.stages, told["lanes"], strict=True):
+                for name in kept:
+                    key = f"lane.{number}.{stage.route}.{stage.at}.{name}"
+                    rows = arena.taken(key, np.int64).reshape(SLOTS + len(core.core.inputs), -1)
+                    lane = stage.unsorted if name == UNSORTED else stage.lanes.setdefault(int(name), Lane())
+                    lane.put(rows)
+
+    def _lanes(self) -> Iterator[tuple[int, Stage, str, Lane]]:
+        for number, core in enumerate(self.cores):
+            for stage in core.stages:
+                for name, lane in stage.named():
+                    yield number, stage, name, lane
 
     def backlog(self) -> float:
         """Units that all rows that wait would take."""
@@ -213,9 +263,3 @@ def ahead(route: Sequence[Stage], at: int) -> float:
     for stage in reversed(route[at:]):
         rest = max(stage.cost, 1.0) + stage.selectivity * rest
     return rest
-
-
-def oldest(lanes: Sequence[Lane]) -> int | None:
-    """When the row came that waits longest."""
-    found = [int(chunk[CAME].min()) for lane in lanes for chunk in lane.chunks()]
-    return min(found, default=None) if found else None

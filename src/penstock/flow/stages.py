@@ -26,6 +26,7 @@ from penstock.flow.partition import Placement, place
 from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.inner import inner_stream, leaf
+from penstock.plan.levels import Levels
 from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import Node, Project, Scan
 from penstock.plan.pattern import group_root, is_table, judge, pattern
@@ -141,7 +142,7 @@ def two_stages(
 ) -> Iterator[Stages]:
     """Every way to cut the query that spreads all that lies below the cut, the highest cuts first."""
     for plan, cut in cuts(root.node):
-        above, parts = _parted(plan, cut, name)
+        above, parts = _parted(plan, cut, name, root.levels)
         lower = tuple(
             Lower(place(part, cells, stream.name, rates, accepts=accepts), stream) for part, stream in parts
         )
@@ -173,7 +174,7 @@ def _copies(cut: Stages) -> float:
 # ------------------------------------------------------------------ cutting a plan
 
 
-def _parted(plan: Node, cut: Cut, name: str) -> tuple[Node, list[tuple[Root, Stream]]]:
+def _parted(plan: Node, cut: Cut, name: str, levels: Levels) -> tuple[Node, list[tuple[Root, Stream]]]:
     """The part above, and every part below with the stream that its changes are."""
     leaves: dict[Node, Node] = {}
     parts = []
@@ -183,7 +184,8 @@ def _parted(plan: Node, cut: Cut, name: str) -> tuple[Node, list[tuple[Root, Str
         stream = inner_stream(f"{name}@{number}", below.schema, _time_type(node))
         leaves[node] = leaf(stream, pattern(node), node.schema, carried)
         # No group: what a group's row replaces must be told to those who do not know its key.
-        parts.append((Root(below, len(carried), judge(below), None, (), False, inner=True), stream))
+        part = Root(below, len(carried), judge(below), None, (), False, levels=levels, inner=True)
+        parts.append((part, stream))
 
     def rebuilt(node: Node) -> Node:
         return leaves.get(node) or with_inputs(node, tuple(map(rebuilt, node.inputs)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -64,9 +65,27 @@ class Tallies:
             key = level, place(core, stage)
             self.lost[key] = self.lost.get(key, 0) + count
 
-    def shed(self, core: int, stage: Stage, rows: Ints) -> None:
+    def shed(self, rows: Ints) -> None:
         for level, count in _counted(rows):
             self.left_out[level] = self.left_out.get(level, 0) + count
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "latency": [
+                [level, one.count, one.total, one.worst, one.buckets.tolist()]
+                for level, one in self.latency.items()
+            ],
+            "lost": [[level, where, count] for (level, where), count in self.lost.items()],
+            "left_out": list(self.left_out.items()),
+            "in_time": self.in_time,
+        }
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        for level, count, total, worst, buckets in was["latency"]:
+            self.latency[level] = Latency(count, total, worst, np.array(buckets, np.int64))
+        self.lost = {(level, where): count for level, where, count in was["lost"]}
+        self.left_out = dict(was["left_out"])
+        self.in_time = was["in_time"]
 
     def json(self) -> dict[str, object]:
         """For people and programs: by rank, best first."""

@@ -29,6 +29,8 @@ class Side:
 
 Hop = tuple[Side, Side]
 """Who is visited, and who gives the key."""
+Leg = tuple[Hop, tuple[Hop, ...]]
+"""A hop, and all others that lead from what is bound to the same role: what the row visited must equal besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,23 @@ class Shape:
     roles: tuple[int, ...]
     hops: tuple[Hop, ...]
 
-    def walk(self, start: int, met: Mapping[Hop, float]) -> list[Hop]:
+    def walk(self, start: int, met: Mapping[Hop, float]) -> list[Leg]:
         """From a role through all others."""
-        bound, made = {start}, []
+        bound: set[int] = {start}
+        made: list[Leg] = []
         while len(bound) < len(self.roles):
             open_ = [hop for hop in self.hops if hop[1].role in bound and hop[0].role not in bound]
             best = min(open_, key=lambda hop: (met.get(hop, UNKNOWN), hop[0].role, hop[1].role))
-            made.append(best)
+            more = (hop for hop in open_ if hop[0].role == best[0].role and hop != best)
+            made.append((best, tuple(more)))
             bound.add(best[0].role)
         return made
 
 
 @dataclass(slots=True)
 class _Node:
-    hop: Hop | None
-    below: dict[Hop, _Node] = field(default_factory=dict)
+    leg: Leg | None
+    below: dict[Leg, _Node] = field(default_factory=dict)
     ends: list[int] = field(default_factory=list)
     """Shapes whose results are whole here."""
     passes: list[int] = field(default_factory=list)
@@ -68,6 +72,8 @@ class Trees:
     done: Array
     source: Array
     """Of a node: the virtual source whose tuples are whole there, or -1."""
+    checks: Array
+    """What nodes compare besides their keys: an index of the SteM visited, the role that gives the word, its SteM and index."""
     hops: list[Hop]
     depth: int
 
@@ -78,6 +84,7 @@ class Trees:
             self.depth <= 2
             and bool((self.nodes[:, meeting.NEXT] < 0).all())
             and bool((self.source >= 0).all())
+            and not len(self.checks)
         )
 
 
@@ -96,10 +103,10 @@ def trees(
     for number, shape in enumerate(shapes):
         for start in shape.roles:
             node = tops[start]
-            hops = shape.walk(start, met)
-            depth = max(depth, len(hops) + 1)
-            for hop in hops:
-                node = node.below.setdefault(hop, _Node(hop))
+            legs = shape.walk(start, met)
+            depth = max(depth, len(legs) + 1)
+            for leg in legs:
+                node = node.below.setdefault(leg, _Node(leg))
                 node.passes.append(number)
             node.ends.append(number)
     found: list[_Node] = []
@@ -113,7 +120,8 @@ def trees(
 
     for top in tops:
         gather(top)
-    nodes = np.full((max(len(found), 1), 8), -1, np.int64)
+    nodes = np.full((max(len(found), 1), 10), -1, np.int64)
+    checks: list[tuple[int, int, int, int]] = []
     need = np.zeros((len(nodes), members.shape[1]), np.uint64)
     done = np.zeros_like(need)
     ends = np.full(len(nodes), -1, np.int64)
@@ -128,12 +136,15 @@ def trees(
         return last
 
     for at, node in enumerate(found):
-        assert node.hop is not None
-        target, giver = node.hop
+        assert node.leg is not None
+        (target, giver), more = node.leg
         nodes[at, meeting.ROLE], nodes[at, meeting.EDGE] = target.role, homes[target.role]
         nodes[at, meeting.INDEX] = indexes[target]
         nodes[at, meeting.GIVER], nodes[at, meeting.GIVER_EDGE] = giver.role, homes[giver.role]
         nodes[at, meeting.GIVER_INDEX] = indexes[giver]
+        nodes[at, meeting.CHECK] = len(checks)
+        checks += [(indexes[own], other.role, homes[other.role], indexes[other]) for own, other in more]
+        nodes[at, meeting.CHECKED] = len(checks)
         nodes[at, meeting.CHILD] = first(node)
         for number in node.passes:
             need[at] |= members[number]
@@ -141,4 +152,6 @@ def trees(
             done[at] |= members[number]
             ends[at] = sources[shapes[number].roles]
     roots = np.array([first(top) for top in tops], np.int64)
-    return Trees(nodes, roots, need, done, ends, [n.hop for n in found if n.hop is not None], depth)
+    compared = np.array(checks, np.int64).reshape(-1, 4)
+    hops = [n.leg[0] for n in found if n.leg is not None]
+    return Trees(nodes, roots, need, done, ends, compared, hops, depth)

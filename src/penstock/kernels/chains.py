@@ -206,7 +206,7 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
 
 @kernel
 def walk(
-    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, work, stats,
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, work, stats,
     out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
@@ -214,10 +214,9 @@ def walk(
     For three or more edges. Rows come in (time, side) order, so every result is made once, by its last arrival, in
     time order. `plan`
     comes from `hops`; `work` is four scratch arrays, one entry an edge. stats[i, h] counts
-    (probes, partners met). Stops before a row whose results do not fit;
+    (probes, partners met). n results are there already. Stops before a row whose results do not fit;
     returns (rows done, results).
     """
-    n = 0
     room = out_ts.shape[0]
     hops = edges.shape[0] - 1
     at = work[0]  # by edge: the row of the partial result
@@ -323,10 +322,9 @@ def walk(
 
 @kernel
 def walk_two(
-    begin, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, out_ts, out_exp, out_slot
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
-    n = 0
     room = out_ts.shape[0]
     l_base, l_tail, l_heads, l_shift = (
         edges[0, BASE],

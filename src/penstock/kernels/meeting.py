@@ -16,8 +16,10 @@ from penstock.kernels.chains import BASE, FIELD, HEADS, SHIFT, TAIL, WIDTH
 from penstock.kernels.hashing import spread
 from penstock.kernels.jit import inline, ix, kernel, prefetch
 
-ROLE, EDGE, INDEX, GIVER, GIVER_EDGE, GIVER_INDEX, CHILD, NEXT = range(8)
-"""Of a node: the role visited, its SteM and index; the role that gives the key, its SteM and index; first child, next sibling."""
+ROLE, EDGE, INDEX, GIVER, GIVER_EDGE, GIVER_INDEX, CHILD, NEXT, CHECK, CHECKED = range(10)
+"""Of a node: the role visited, its SteM and index; the role that gives the key, its SteM and index; first child, next sibling;
+where what it compares besides begins and ends."""
+CHECK_INDEX, CHECK_GIVER, CHECK_EDGE, CHECK_OTHER = range(4)
 NONE = np.uint64(0)
 AHEAD = 12
 """Events after which what was asked for is there."""
@@ -158,10 +160,22 @@ def meet_pairs(
     return times.shape[0], n
 
 
+@inline
+def equals(p, first, last, checks, edges, indexes, rows, at):
+    """Whether a row at p has all words that what is bound gives."""
+    for c in range(first, last):
+        g = checks[ix(c), CHECK_EDGE]
+        other = edges[ix(g), BASE] + at[ix(checks[ix(c), CHECK_GIVER])] * edges[ix(g), WIDTH]
+        other += indexes[ix(checks[ix(c), CHECK_OTHER]), FIELD]
+        if rows[ix(p + indexes[ix(checks[ix(c), CHECK_INDEX]), FIELD])] != rows[ix(other)]:
+            return False
+    return True
+
+
 @kernel
 def meet(
     begin, times, roles, slots, lines, entering, lineage, edges, indexes, first_index, rows, halves, head, home, parts_of, places, sight,
-    nodes, roots, need, done, window_first, lengths, masks, known, work, kept, stats,
+    nodes, roots, need, done, checks, window_first, lengths, masks, known, work, kept, stats,
     out_ts, out_node, out_slot, out_line,
 ):  # fmt: skip
     """Walk for rows in (time, role) order; `entering` rows are put into their SteM's indexes behind their walk.
@@ -225,7 +239,11 @@ def meet(
                 if x <= oldest:
                     s = np.int64(-1)
                     break
-                if rows[ix(p + field)] == k and (x < t or (x == t and target < role)):
+                if (
+                    rows[ix(p + field)] == k
+                    and (x < t or (x == t and target < role))
+                    and equals(p, of[CHECK], of[CHECKED], checks, edges, indexes, rows, at)
+                ):
                     w = still(t - x, first, last, lengths)
                     if w < last:
                         out, own_lineage, needed, mask = (

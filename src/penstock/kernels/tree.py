@@ -5,9 +5,9 @@ Node u < N is source u; inner nodes follow, children before parents, the root la
 
   regs   per source, node, index and question ("ask") the registers named below, then counters
   rows   of sources: exp and key words, in a ring; of inner nodes: exp and hash of the key toward the sibling
-  links  of source rows: the row before it in every index (first: the node's own; SUSPENDED: in none); of inner nodes: the
-         components and the slot before it; buckets of every index
-  bits   per question two panes of bits: for which keys something waits
+  links  of source rows: the row before it in the node's own chain (SUSPENDED: in none); of inner nodes: the components and
+         the slot before it; buckets of every node; of every index that is kept a link a row, and buckets
+  bits   per question two filters: for which keys something waits, and which keys have come
 
 A source row is known by the number of rows before it; it lies where the ring's mask says. What an event has done is
 undone if room runs out, and it is done again with more.
@@ -20,66 +20,94 @@ import numpy as np
 from penstock.kernels.hashing import GOLDEN
 from penstock.kernels.jit import ix, kernel, part
 
-SOURCES, ROOT, DEMAND, NODE, INDEX, ASK, COUNT, ORDER, PATH, CROSS, KEYS, PAIR, VIA, KIN, OUTSIDE, WALK = (
-    range(16)
-)
+(
+    SOURCES,
+    ROOT,
+    DEMAND,
+    NODE,
+    INDEX,
+    ASK,
+    COUNT,
+    ORDER,
+    PATH,
+    CROSS,
+    KEYS,
+    TOWARD,
+    PAIR,
+    VIA,
+    KIN,
+    OUTSIDE,
+    WALK,
+) = range(17)
+HEADER = 17
 """Places in `spec` that say where its tables begin, and where those of `regs` do."""
 OFF, DOE, JIT = range(3)
 
-USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, LINKS = range(8)
-SOURCE_WORDS = 8
-"""Of a source: rows written, first live row, rows that have come, ring's mask, place in `rows`, words a row, the same in `links`."""
+USED, TAIL, SEEN, MASK, BASE, WIDTH, LINK, WAITED, ASIDE = range(9)
+SOURCE_WORDS = 9
+"""Of a source: rows written, first live row, rows that have come, ring's mask, place in `rows`, words a row, place in `links`;
+nodes at which something may wait for it, a bit each (of many nodes some share one); rows that are set aside."""
 HEADS, BUCKETS, FILLED, ROOM, PLACE, PARTS, PART, LATEST, DUE, IDLE = range(10)
 NODE_WORDS = 10
 """Of a node: its buckets, their mask; of an inner one slots used and there, place in `rows`, in `links`, links a slot, latest
 end, when to look for what has ended; how often nobody is asked."""
-INDEX_WORDS = 2
-BITS, PANE, CURRENT, UNTIL, FULL, TESTED, BLOCKED, SKIP = 0, 1, 2, 3, 5, 7, 8, 9
-ASK_WORDS = 10
-"""Of a question: place in `bits`, mask of a pane, which pane is written; of both the latest end and how many wait; how often
-asked and denied of late, and how often not to ask."""
+COLUMN, LINKED, SOUGHT = 2, 3, 4
+INDEX_WORDS = 5
+NOT_KEPT, NEVER_KEPT = -1, -2
+"""Of an index of a source toward a neighbour: its buckets, their mask; where its links are (NOT_KEPT: rows are looked through);
+rows before this one are in it; how many were looked through for want of it."""
+BITS, PANE, STRETCH, UPTO, UNTIL, FULL = 0, 1, 2, 3, 4, 8
+PANES, FILTER_WORDS = 4, 12
+NO_FILTER, FILTER_WANTED = -1, -2
+"""Of a filter: place in `bits`, mask of a pane (or one of these), how long a stretch of time a pane is for; rows before this one
+are in it; of every pane the latest end and how many keys."""
+WAITING, COME, TESTED, BLOCKED, SKIP = 0, 12, 24, 25, 26
+ASK_WORDS = 36
+"""Of a question: filters of what waits and of what has come, how often asked and denied of late, and how often not to ask."""
 MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT, CROWDED = range(8)
-COUNTERS = 8
+RESTING, TURN, SPARED, LOOKED, STEADY = range(8, 13)
+COUNTERS = 13
 """Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room;
-whether a pane is too full."""
+whether a filter is too full, or an index or a filter is wanted. For so many events nobody is asked; events of this turn, and
+what was spared and looked at before it, turns since rows began to end (see `tree_gate`)."""
 
 (
     CUR,
     POS,
-    OWN,
     LISTED,
     STEP,
     ENDS,
     HASH,
-    KEY,
     LASTS,
     MARK,
     AT,
-    MODE,
+    VIA_LINKS,
     LEFT,
     WANT,
     SKETCH,
     SKETCH_OF,
-    SKETCH_BY,
-) = range(17)
-WORK = 17
-"""Scratch: components of what is being made, and where their rows lie; the event's keys and how many partners it has; loops up
-the tree; keys toward the event; ends in a walk; slots before the event (of source 0: rows taken up for it); loops of a walk;
-words that are sought; sketches of the event's partners."""
+) = range(14)
+WORK = 14
+"""Scratch: components of what is being made, and where their rows lie; how many partners the event has; loops up the tree;
+ends in a walk; slots before the event (of source 0: rows taken up for it); loops of a walk; words that are sought; sketches
+of the event's partners."""
 LIST = 64
 """Partners of an event in a source that are kept at hand; of more the chain is walked."""
 SUSPENDED_ROW = -2
-CROWD, MOST_PANE = 8, 1 << 16
-"""Keys a word of a pane, two bits each, beyond which a pane is to be larger: others' bits look like a key's too often."""
+
+
+@part
+def mixed(h):
+    """A key whose bits all tell keys apart: sums of products do in their high bits only."""
+    x = np.uint64(h)
+    x ^= x >> np.uint64(32)
+    return x * GOLDEN
 
 
 @part
 def bucket(h, mask):
-    """Where a key belongs among mask + 1 buckets: sums of products are good in their high bits only."""
-    x = np.uint64(h)
-    x ^= x >> np.uint64(32)
-    x *= GOLDEN
-    return np.int64(x >> np.uint64(32)) & mask
+    """Where a key belongs among mask + 1 buckets."""
+    return np.int64(mixed(h) >> np.uint64(32)) & mask
 
 
 @part
@@ -91,9 +119,9 @@ def row_at(i, seq, regs):
 
 @part
 def link_at(i, seq, regs):
-    """Where its links lie."""
+    """Where its link in the node's own chain lies."""
     s = i * SOURCE_WORDS
-    return regs[s + LINK] + (seq & regs[s + MASK]) * regs[s + LINKS]
+    return regs[s + LINK] + (seq & regs[s + MASK])
 
 
 @part
@@ -169,7 +197,7 @@ def next_partner(s, u, h, t, spec, regs, rows, links, work):
     if u < spec[SOURCES]:
         r = u * SOURCE_WORDS
         tail, mask, base, width = regs[r + TAIL], regs[r + MASK], regs[r + BASE], regs[r + WIDTH]
-        link, step = regs[r + LINK], regs[r + LINKS]
+        link = regs[r + LINK]
         at, n = spec[spec[CROSS] + 2 * u], spec[spec[CROSS] + 2 * u + 1]
         for c in range(n):
             q = at + 5 * c
@@ -187,7 +215,7 @@ def next_partner(s, u, h, t, spec, regs, rows, links, work):
                 work[CUR, ix(u)] = s
                 work[POS, ix(u)] = place
                 break
-            s = np.int64(links[ix(link + (s & mask) * step)])
+            s = np.int64(links[ix(link + (s & mask))])
         regs[spec[COUNT] + VISITS] += visits
         return s if s >= tail else np.int64(-1)
     r = spec[NODE] + u * NODE_WORDS
@@ -224,36 +252,6 @@ def after(u, s, spec, regs, links):
 
 
 @part
-def appear(k, seq, spec, regs, links, work):
-    """A row that has come takes its place in the indexes toward its neighbours: from now on it supports others."""
-    sources = spec[SOURCES]
-    regs[k * SOURCE_WORDS + SEEN] = seq + 1
-    if spec[DEMAND] != OFF:
-        own = link_at(k, seq, regs)
-        for j in range(sources):
-            x = spec[spec[PAIR] + 2 * (k * sources + j)]
-            if x >= 0:
-                r = spec[INDEX] + x * INDEX_WORDS
-                b = regs[r + HEADS] + bucket(work[OWN, j], regs[r + BUCKETS])
-                column = own + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
-                links[ix(column)] = links[ix(b)]
-                links[ix(b)] = seq
-
-
-@kernel
-def disappear(k, seq, spec, regs, links, work):
-    """Undo that; it is the newest everywhere."""
-    sources = spec[SOURCES]
-    regs[k * SOURCE_WORDS + SEEN] = seq
-    for j in range(sources):
-        x = spec[spec[PAIR] + 2 * (k * sources + j)]
-        if x >= 0:
-            r = spec[INDEX] + x * INDEX_WORDS
-            column = link_at(k, seq, regs) + spec[spec[PAIR] + 2 * (k * sources + j) + 1]
-            links[regs[r + HEADS] + bucket(work[OWN, j], regs[r + BUCKETS])] = links[column]
-
-
-@part
 def enter(k, seq, active, spec, regs, rows, links, work):
     """It takes its place in its node's state, or is set aside."""
     own = link_at(k, seq, regs)
@@ -265,3 +263,4 @@ def enter(k, seq, active, spec, regs, rows, links, work):
         links[ix(b)] = seq
     else:
         links[ix(own)] = SUSPENDED_ROW
+        regs[k * SOURCE_WORDS + ASIDE] += 1

@@ -6,47 +6,97 @@ import numpy as np
 
 from penstock.kernels.jit import kernel
 from penstock.kernels.tree import (
+    ASIDE,
+    ASK,
+    ASK_WORDS,
     BUCKETS,
+    COLUMN,
+    COME,
     COUNT,
-    DEMAND,
     FILLED,
+    FULL,
     HEADS,
     INDEX,
     INDEX_WORDS,
     KIN,
     LATEST,
+    LINKED,
     NODE,
     NODE_WORDS,
-    OFF,
-    OWN,
     PAIR,
+    PANE,
+    PANES,
     PART,
     PARTS,
     PLACE,
+    ROOT,
     SEEN,
+    SOUGHT,
     SOURCE_WORDS,
     SOURCES,
     SUSPENDED_ROW,
     TAIL,
+    UNTIL,
     USED,
     VISITS,
-    appear,
-    bind,
+    WAITED,
+    WAITING,
     bucket,
     enter,
     link_at,
     row_at,
 )
-from penstock.kernels.tree_demand import key_toward
+from penstock.kernels.tree_bits import LEAST_PANE, clear
 
 
 @kernel
-def expire(now, spec, regs, rows):
+def expire(now, spec, regs, rows, links):
     """Rows of sources with exp <= now are gone."""
     for i in range(spec[SOURCES]):
         s = i * SOURCE_WORDS
         while regs[s + TAIL] < regs[s + USED] and rows[row_at(i, regs[s + TAIL], regs)] <= now:
+            regs[s + ASIDE] -= links[link_at(i, regs[s + TAIL], regs)] == SUSPENDED_ROW
             regs[s + TAIL] += 1
+
+
+@kernel
+def end_keys(now, spec, regs, bits):
+    """Panes whose keys have all ended are cleared; of each source it is known anew at which nodes something waits for it.
+
+    What was looked through for want of an index is half forgotten. Returns whether most room for bits is for filters without keys, and
+    whether most indexes have not been asked for as long as their rows live.
+    """
+    sources = spec[SOURCES]
+    idle = room = kept = unasked = 0
+    for j in range(sources):
+        regs[j * SOURCE_WORDS + WAITED] = 0
+    for u in range(spec[ROOT]):
+        for j in range(sources):
+            a = spec[ASK] + (u * sources + j) * ASK_WORDS
+            waits = False
+            for f in (a + COME, a + WAITING):
+                waits = False
+                room += max(regs[f + PANE] + 1, 0)
+                for pane in range(PANES):
+                    if regs[f + FULL + pane] > 0:
+                        if regs[f + UNTIL + pane] <= now:
+                            clear(f, pane, regs, bits)
+                        else:
+                            waits = True
+                if not waits and regs[f + PANE] >= LEAST_PANE:
+                    idle += regs[f + PANE] + 1
+            if waits:
+                regs[j * SOURCE_WORDS + WAITED] |= np.int64(1) << (u & 63)
+    for i in range(sources):
+        for j in range(sources):
+            x = spec[spec[PAIR] + i * sources + j]
+            r = spec[INDEX] + x * INDEX_WORDS
+            if x >= 0:
+                regs[r + SOUGHT] >>= 1
+                if regs[r + COLUMN] >= 0:
+                    kept += 1
+                    unasked += regs[r + LINKED] < regs[i * SOURCE_WORDS + TAIL]
+    return 2 * idle > room, 2 * unasked > kept
 
 
 @kernel
@@ -87,23 +137,19 @@ def chain_anew(u, spec, regs, rows, links):
 
 @kernel
 def index_anew(i, spec, regs, rows, links, work):
-    """All indexes of a source: the rows that have come enter again, those set aside stay so."""
+    """All indexes of a source: its own chain, but for rows set aside; rows enter those toward neighbours when these are asked."""
     sources = spec[SOURCES]
+    tail = regs[i * SOURCE_WORDS + TAIL]
     r = spec[NODE] + i * NODE_WORDS
     for b in range(regs[r + BUCKETS] + 1):
         links[regs[r + HEADS] + b] = -1
-    if spec[DEMAND] != OFF:
-        for j in range(sources):
-            x = spec[spec[PAIR] + 2 * (i * sources + j)]
-            if x >= 0:
-                r = spec[INDEX] + x * INDEX_WORDS
-                for b in range(regs[r + BUCKETS] + 1):
-                    links[regs[r + HEADS] + b] = -1
-    seen = regs[i * SOURCE_WORDS + SEEN]
-    regs[i * SOURCE_WORDS + SEEN] = regs[i * SOURCE_WORDS + TAIL]
-    for s in range(regs[i * SOURCE_WORDS + TAIL], seen):
-        bind(i, s, regs, work)
-        for j in range(sources):
-            work[OWN, j] = key_toward(i, j, spec, rows, work) if j != i else 0
-        appear(i, s, spec, regs, links, work)
+    for j in range(sources):
+        x = spec[spec[PAIR] + i * sources + j]
+        r = spec[INDEX] + x * INDEX_WORDS
+        if x >= 0 and regs[r + COLUMN] >= 0:
+            for b in range(regs[r + BUCKETS] + 1):
+                links[regs[r + HEADS] + b] = -1
+            regs[r + LINKED] = tail
+    regs[i * SOURCE_WORDS + ASIDE] = 0
+    for s in range(tail, regs[i * SOURCE_WORDS + SEEN]):
         enter(i, s, links[link_at(i, s, regs)] != SUSPENDED_ROW, spec, regs, rows, links, work)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import ix, kernel
+from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree import (
+    BASE,
     BUCKETS,
     COUNT,
+    CROSS,
     CROWDED,
     CUR,
     DEMAND,
@@ -16,6 +18,7 @@ from penstock.kernels.tree import (
     HASH,
     HEADS,
     JIT,
+    LINK,
     MADE,
     MARK,
     MASK,
@@ -25,18 +28,20 @@ from penstock.kernels.tree import (
     PATH,
     RESUMED,
     ROOT,
+    SEEN,
     SHORT,
     SOURCE_WORDS,
     SOURCES,
     STEP,
     SUPPRESSED,
     SUSPENDED,
+    TAIL,
+    WAITED,
+    WIDTH,
     after,
-    appear,
     bind,
     bucket,
     cross_hash,
-    disappear,
     end_of,
     enter,
     insert,
@@ -44,11 +49,17 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
-from penstock.kernels.tree_demand import let_sleep, prepare, resume, sift, wanted
+from penstock.kernels.tree_gate import count_event, resting
+from penstock.kernels.tree_partners import disappear
+from penstock.kernels.tree_resume import let_sleep, resume
+from penstock.kernels.tree_wanted import sift, wanted
+
+AHEAD = 16
+"""Rows of a chain that are asked for before they are looked at."""
 
 
-@kernel
-def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot):
+@part
+def climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
     """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short."""
     sources = spec[SOURCES]
     at, levels = spec[spec[PATH] + 2 * k], spec[spec[PATH] + 2 * k + 1]
@@ -64,7 +75,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
             r = spec[NODE] + sibling * NODE_WORDS
             step[level] = links[ix(regs[r + HEADS] + bucket(hashes[level], regs[r + BUCKETS]))]
         if sifts and level == 0:
-            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work, lists)
+            step[0] = sift(step[0], sibling, node, before, k, t, spec, regs, rows, links, bits, work)
         s = next_partner(step[level], sibling, hashes[level], t, spec, regs, rows, links, work)
         if s < 0:
             level -= 1
@@ -84,9 +95,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
                 out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
             n += 1
             continue
-        if spec[DEMAND] != OFF and not wanted(
-            node, end, -1, k, t, spec, regs, rows, links, bits, work, lists
-        ):
+        if spec[DEMAND] != OFF and not wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
             regs[spec[COUNT] + SUPPRESSED] += 1
             continue
         h = cross_hash(node, spec, rows, work)
@@ -97,6 +106,33 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_
         level += 1
         down = True
     return n
+
+
+@part
+def look_ahead(k, seq, spec, regs, rows, links):
+    """The next event's row will go along a chain of its sibling's rows: have these at hand."""
+    i = spec[spec[spec[PATH] + 2 * k] + 1]
+    if i >= spec[SOURCES]:
+        return
+    place = row_at(k, seq, regs)
+    at = spec[spec[CROSS] + 2 * k]
+    h = np.int64(0)
+    for c in range(spec[spec[CROSS] + 2 * k + 1]):
+        h += rows[ix(place + spec[ix(at + 5 * c + 1)])] * spec[ix(at + 5 * c + 4)]
+    r, node = i * SOURCE_WORDS, spec[NODE] + i * NODE_WORDS
+    tail, mask, base, width, link = (
+        regs[r + TAIL],
+        regs[r + MASK],
+        regs[r + BASE],
+        regs[r + WIDTH],
+        regs[r + LINK],
+    )
+    s = np.int64(links[ix(regs[node + HEADS] + bucket(h, regs[node + BUCKETS]))])
+    n = 0
+    while s >= tail and n < AHEAD:
+        prefetch(rows, base + (s & mask) * width)
+        s = np.int64(links[ix(link + (s & mask))])
+        n += 1
 
 
 @kernel
@@ -115,33 +151,38 @@ def run(
             work[MARK, u] = regs[spec[NODE] + u * NODE_WORDS + FILLED]
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
         bind(k, seq, regs, work)
+        if spec[DEMAND] == JIT and e + 1 < times.shape[0] and not resting(spec, regs):
+            look_ahead(np.int64(sides[e + 1]), np.int64(seqs[e + 1]), spec, regs, rows, links)
         done = n
         active = True
         if spec[DEMAND] != OFF:
-            prepare(k, spec, rows, work)
             work[MARK, 0] = 0
-            appear(k, seq, spec, regs, links, work)
-            if not resume(k, t, spec, regs, rows, links, bits, work, lists):
+            regs[k * SOURCE_WORDS + SEEN] = seq + 1
+            if regs[k * SOURCE_WORDS + WAITED] != 0 and not resume(
+                k, seq, t, spec, regs, rows, links, bits, work, lists
+            ):
                 done = np.int64(-1)
             else:
                 bind(k, seq, regs, work)
                 end = rows[ix(row_at(k, seq, regs))]
-                active = wanted(k, end, -1, k, t, spec, regs, rows, links, bits, work, lists)
+                active = wanted(k, end, -1, t, spec, regs, rows, links, bits, work)
                 if not active:
                     regs[counts + SUSPENDED] += 1
         if active and done >= 0:
-            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot)
+            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
         if done < 0:
             for u in range(sources, spec[ROOT]):
                 take_back(u, work[MARK, u], spec, regs, rows, links)
             if spec[DEMAND] != OFF:
                 let_sleep(spec, regs, rows, links, work, lists)
-                disappear(k, seq, spec, regs, links, work)
+                disappear(k, seq, spec, regs, rows, links)
             regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED] = made, suppressed, resumed
             return e, n
         n = done
         if spec[DEMAND] == OFF:
-            appear(k, seq, spec, regs, links, work)
+            regs[k * SOURCE_WORDS + SEEN] = seq + 1
+        elif spec[DEMAND] == JIT:
+            count_event(spec, regs)
         enter(k, seq, active, spec, regs, rows, links, work)
         if regs[counts + CROWDED]:
             return e + 1, n

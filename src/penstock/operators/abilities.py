@@ -1,4 +1,4 @@
-"""What some operators can do besides: say what they hold, what passes them, and what is alive on their inputs.
+"""What some operators can do besides: say what they hold, what they make, what passes them, and what is alive on their inputs.
 
 EXPLAIN, statistics and migration ask for these; an operator without them has nothing to say.
 """
@@ -23,6 +23,15 @@ class Holds(Protocol):
     """An operator that remembers."""
 
     def holdings(self) -> list[Holding]: ...
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """An operator that makes partial results."""
+
+    def counted(self) -> dict[str, int]:
+        """`made` so far, `suppressed` because nobody supports them, questions `asked` to know; what is not counted is not there."""
+        ...
 
 
 class Share:

@@ -174,6 +174,11 @@ class Sums:
             return Column(sums[:, 0].copy(), _mask((counts > 0) & (sums[:, 1] == sums[:, 0] >> 63)))
         return Column(self._double(which), _mask(counts > 0))
 
+    def rest(self, which: int) -> Column:
+        """What rounding takes from SUM of doubles, now (0) or before (1)."""
+        odd = self._sums[2 + which]
+        return Column(np.where(odd > 0, 0.0, self._sums[which][:, kernels.LOW]))
+
     def mean(self, which: int) -> Column:
         """AVG now (0) or before (1)."""
         sums, counts = self._sums[which], self._counts[which]
@@ -205,11 +210,12 @@ _NO_ODD = np.empty(0, np.int8)
 
 
 class OfSums:
-    """SUM, AVG and STDDEV, by name."""
+    """SUM, AVG and STDDEV, by name; and the rest of a SUM, for who adds several."""
 
     def __init__(self, sums: Sums, function: str) -> None:
         self._sums = sums
-        self._value = {"sum": sums.total, "avg": sums.mean, "stddev": sums.deviation}[function]
+        values = {"sum": sums.total, "rest": sums.rest, "avg": sums.mean, "stddev": sums.deviation}
+        self._value = values[function]
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
         self._sums.run(step, values, valid)
@@ -251,18 +257,7 @@ class Extreme:
 
     def _keys(self, values: Array) -> Array:
         """Numbers in the order of the values; all of them anew, since strings are ranked afresh."""
-        if self._type is Type.STRING:
-            # Slots without a live row may hold anything.
-            keys: Array = self._strings.order().take(values, mode="clip").astype(np.int64)
-        elif self._type.is_float:
-            # NaN is greater than every number: map doubles to integers in that order.
-            with np.errstate(invalid="ignore"):  # slots without a live row may hold signalling NaNs
-                doubles = values.astype(np.float64) + 0.0
-            bits = doubles.view(np.int64)
-            keys = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
-            keys = np.where(np.isnan(doubles), np.iinfo(np.int64).max - 1, keys)
-        else:
-            keys = values.astype(np.int64)
+        keys = ordinals(values, self._type, self._strings)
         return ~keys if self._largest else keys
 
 
@@ -315,6 +310,22 @@ class Distinct:
 
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
         return self._inner.at(gids, size, values)
+
+
+def ordinals(values: Array, type_: Type, strings: Strings) -> Array:
+    """Numbers in the order of the values."""
+    if type_ is Type.STRING:
+        # Slots without a live row may hold anything.
+        ranks: Array = strings.order().take(values, mode="clip").astype(np.int64)
+        return ranks
+    if type_.is_float:
+        # NaN is greater than every number: map doubles to integers in that order.
+        with np.errstate(invalid="ignore"):  # slots without a live row may hold signalling NaNs
+            doubles = values.astype(np.float64) + 0.0
+        bits = doubles.view(np.int64)
+        keys = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
+        return np.where(np.isnan(doubles), np.iinfo(np.int64).max - 1, keys)
+    return values.astype(np.int64)
 
 
 def _cover(slab: Slab, gids: Array) -> None:

@@ -5,12 +5,13 @@ Invariant  each row walks the other inputs' SteMs and then enters its own: every
            arrival in (ts, alias) order, alive in [max ts, min exp), in time order.
 Pattern    WEAKEST, MONOTONIC → WEAK (MONOTONIC over streams).
 State      one SteM per input, one index per partner; no ts: all that can be met came earlier.
-Cost       O(arrivals + live partners met). A walk visits next the input that met fewest partners per probe.
+Cost       O(arrivals + live partners met). A walk visits next the input that met fewest partners per probe, tests there all
+           equalities with what is bound, and drops what another input cannot support (`questions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +19,35 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
-from penstock.kernels import chains
+from penstock.kernels import chains, horizons
 from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
 from penstock.operators.entering import entered
+from penstock.operators.questions import Questions, checks_of
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
 FAR = 1 << 21
 """Bytes of live rows from which walks look ahead: more than the second-level cache of a core holds."""
+KEEPS = 0.99
+"""A hop that leaves less of what comes to it makes a walk narrower."""
+APART = 1.5
+"""So many times the partners of another row cost as much as the walking row's own."""
+SAMPLE = 64
+"""Rows whose partners are counted where a walk may come from several sides."""
 _NO_PLAN = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class Part:
+    """Results: when they begin and end, and where their rows are; the first `made` of them are there."""
+
+    ts: Array
+    exp: Array
+    slots: Array
+    made: int = 0
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,7 @@ class FifoJoin:
         needed: frozenset[int],
     ) -> None:
         self._arena = site.arena
+        self._name = site.name
         self._equalities = equalities
         self._tester = Tester(site)
         self._tests = [r.whole for r in residuals]
@@ -68,7 +88,6 @@ class FifoJoin:
                     # Keys of several attributes are hashes: test the equalities themselves.
                     if i < j and len(between) > 1:
                         self._tests += [e.whole for e in between]
-        self._tests += self._off_the_walk(n)
         tested = {c.index for t in self._tests for c in columns(t)}
         if site.may_move:
             tested |= {c.index for e in equalities for c in columns(e.whole)}
@@ -87,17 +106,18 @@ class FifoJoin:
         self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys])
         self._fan = site.arena.array(f"{site.name}.fan", np.float64, (n, n), -1.0)
         self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
+        first = self._stems.first_index
+        self._indexes = {(i, j): int(first[i]) + k for (i, j), k in self._index.items()}
+        self._questions = Questions(self._stems, self._indexes, n, site.upkeep.demand)
         if self._order[0, 0, 0] < 0:
             self._plan()
+        self._checks, self._check_at = np.zeros((0, 3), np.int64), np.zeros((n, n), np.int64)
+        self._follow()
+        self._ends = np.full(n, horizons.NEVER)
         self._room = 1024
 
     def _between(self, i: int, j: int) -> list[Equality]:
         return [e for e in self._equalities if {e.left, e.right} == {i, j}]
-
-    def _off_the_walk(self, n: int) -> list[Expression]:
-        """A walk follows one equality into each input; in a cyclic graph the others are tested at the end."""
-        pairs = {frozenset((e.left, e.right)) for e in self._equalities}
-        return [e.whole for e in self._equalities] if len(pairs) > n - 1 else []
 
     def holdings(self) -> list[Holding]:
         return [
@@ -105,53 +125,131 @@ class FifoJoin:
             for i, rows in enumerate(self._stems.sizes)
         ]
 
+    def counted(self) -> dict[str, int]:
+        """Counters since this process began, for figures and EXPLAIN; of two inputs nothing is partial."""
+        if len(self._keys) == 2:
+            return {}
+        asked = self._questions
+        return {"made": asked.made, "suppressed": asked.suppressed, "asked": asked.asked}
+
+    @property
+    def held_bytes(self) -> int:
+        """Of live rows: what is written of each and a bucket in every index; and all horizons."""
+        stems = self._stems
+        total = int(self._questions.horizons.nbytes)
+        for rows, width, maker, frame in zip(
+            stems.sizes, stems.edges[:, chains.WIDTH].tolist(), self._keys, stems.frames, strict=True
+        ):
+            total += rows * (8 * width + 4 * maker.count + sum(t.dtype.itemsize for t in frame.types))
+        return total
+
+    @property
+    def held_values(self) -> int:
+        """Ends and keys of live rows."""
+        return sum(
+            rows * (1 + maker.count) for rows, maker in zip(self._stems.sizes, self._keys, strict=True)
+        )
+
     # ------------------------------------------------------------------ order
 
-    def _plan(self) -> None:
-        """For each input: visit next the connected input with the fewest partners per probe so far."""
+    def _plan(self) -> bool:
+        """For each input: visit next the connected input with the fewest partners per probe so far. Whether that is new."""
         n = len(self._keys)
-        first = self._stems.first_index
+        before = self._order.copy()
+        live = [max(rows, 1) for rows in self._stems.sizes]
+        fan = self._fan.tolist()
         for i in range(n):
             bound = [i]
             for h in range(n - 1):
                 _, target, partner = min(
-                    (self._guess(i, t), t, next(b for b in bound if (t, b) in self._index))
+                    self._guess(i, t, givers, fan, live[t])
                     for t in range(n)
-                    if t not in bound and any((t, b) in self._index for b in bound)
+                    if t not in bound and (givers := [b for b in bound if (t, b) in self._index])
                 )
                 self._order[i, h] = (
                     target,
-                    first[target] + self._index[target, partner],
+                    self._indexes[target, partner],
                     partner,
-                    first[partner] + self._index[partner, target],
+                    self._indexes[partner, target],
                 )
                 bound.append(target)
+        return not np.array_equal(before, self._order)
 
-    def _guess(self, i: int, target: int) -> float:
-        fan = self._fan[i, target]
-        return float(fan) if fan >= 0 else 1e6
+    def _guess(
+        self, i: int, target: int, bound: Sequence[int], fan: Sequence[Sequence[float]], live: int
+    ) -> tuple[float, int, int]:
+        """What it costs to visit an input next, the input, and the bound one to come from.
+
+        In a graph without cycles there is one to come from; its partners are known as they were met by rows of i. Else fan[b][t] is
+        known for every pair, those who equal all that is bound are a product of shares, and a hop costs its candidates
+        over what it drops.
+        """
+        if self._questions.acyclic:
+            met = fan[i][target]
+            return met if met >= 0 else 1e6, target, bound[0]
+        equal = float(live)
+        partners, giver = float("inf"), -1
+        for b in bound:
+            met = fan[b][target]
+            equal *= min(met / live, 1.0) if met >= 0 else 1.0
+            # The walking row's own partners are the same for all that is bound after it: `sifts`.
+            met = (met if met >= 0 else live) * (1.0 if b == i else APART)
+            if met < partners:
+                partners, giver = met, b
+        cost = (1 + partners) / (1 - equal) if equal < KEEPS else 1e9 * equal + partners
+        return cost, target, giver
+
+    def _follow(self) -> None:
+        """Walks go in another order, or ask something else."""
+        if not self._questions.acyclic:
+            fields = self._stems.indexes[:, chains.FIELD]
+            self._checks, self._check_at = checks_of(self._order, self._indexes, fields)
+        self._sifts = self._questions.sifts(self._order, self._checks, self._check_at, self._fan)
+        self._asked = self._questions.asked_of(self._order)
 
     def _learn(self, stats: Array) -> None:
         """Partners met per probe, smoothed; walks follow when one has moved by a tenth."""
         moved = False
         fan = self._fan
-        for i, hops in enumerate(stats.tolist()):
+        sizes = self._stems.sizes
+        for i, hops in enumerate(stats[:, :, :2].tolist()):
             for h, (probes, met) in enumerate(hops):
                 if probes:
                     target, giver = int(self._order[i, h, 0]), int(self._order[i, h, 2])
-                    self._count(giver, target, probes, met)
+                    self._count(giver, target, probes, met, sizes[target])
+                    if not self._questions.acyclic:
+                        continue
                     old, new = float(fan[i, target]), met / probes
                     if old >= 0:
                         new = old + min(1.0, probes / 4096) * (new - old)
                     fan[i, target] = new
                     moved = moved or abs(new - old) > 0.1 * abs(old)
-        if moved:
-            self._plan()
+        if moved and self._plan():
+            self._follow()
 
-    def _count(self, i: int, j: int, probes: int, met: int) -> None:
-        """Partners met between two inputs; of two, half of the probes go each way."""
-        sizes = self._stems.sizes
-        live = sizes[j] if len(sizes) > 2 else (sizes[0] + sizes[1]) / 2
+    def _sample(self, now: int) -> None:
+        """In a graph with cycles: partners of every pair, whichever of them is followed."""
+        stems = self._stems
+        for (i, j), index in self._indexes.items():
+            rows, met = horizons.partners(
+                i,
+                index,
+                j,
+                self._indexes[j, i],
+                SAMPLE,
+                now,
+                stems.edges,
+                stems.indexes,
+                stems.rows,
+                stems.head,
+            )
+            if rows:
+                old = float(self._fan[i, j])
+                self._fan[i, j] = met / rows if old < 0 else (old + met / rows) / 2
+        self._plan()
+
+    def _count(self, i: int, j: int, probes: int, met: int, live: float) -> None:
+        """Partners met between two inputs, of so many live rows."""
         self._shares[min(i, j), max(i, j)].count(probes * live, met)
 
     def shares(self) -> dict[str, float]:
@@ -191,44 +289,130 @@ class FifoJoin:
         return out
 
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
-        stems = self._stems
         n = len(self._keys)
-        stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
-        far, cursor = stems.live_bytes > FAR, np.empty((2, chains.BLOCK), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order) if n > 2 or far else _NO_PLAN
-        parts = []
-        done = 0
-        while done < len(ts):
-            size = self._room
-            out_ts, out_exp = room(size, np.int64), room(size, np.int64)
-            out_slot = room((n, size), np.int32)
-            before = done
-            if n == 2:
-                done, made = chains.walk_two(
-                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                    stems.rows, stems.head, far, cursor, out_ts, out_exp, out_slot,
-                )  # fmt: skip
-            else:
-                done, made = chains.walk(
-                    done, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                    stems.rows, stems.head, far, cursor, work, stats, out_ts, out_exp, out_slot,
-                )  # fmt: skip
-            parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
-            if done == before or (done < len(ts) and made > size // 2):
-                self._room *= 2
-        if n > 2:
-            self._learn(stats)
+        parts: list[Part] = []
+        far = self._stems.live_bytes > FAR
+        if n == 2:
+            self._run_two(ts, side, slot, far, parts)
+            # Half of the probes go each way.
+            self._count(0, 1, len(ts), sum(p.made for p in parts), sum(self._stems.sizes) / 2)
         else:
-            self._count(0, 1, len(ts), sum(len(p[0]) for p in parts))
+            self._run(ts, side, slot, far, parts)
         out_ts, out_exp = (
-            joined(p) if len(parts) > 1 else p[0] for p in map(list, list(zip(*parts, strict=True))[:2])
+            some[0] if len(some) == 1 else joined(some)
+            for some in ([p.ts[: p.made] for p in parts], [p.exp[: p.made] for p in parts])
         )
-        slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
+        slots = [p.slots[:, : p.made] for p in parts]
         # Rows leave a ring untouched: its end moves over them.
-        self._arena.visits += len(ts) + (int(stats[:, :, 1].sum()) if n > 2 else len(out_ts))
+        self._arena.visits += len(ts) + (len(out_ts) if n == 2 else 0)
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
-        return Batch(out_ts, out_exp, self._columns(slots))
+        return Batch(
+            out_ts, out_exp, self._columns(slots[0] if len(slots) == 1 else np.concatenate(slots, axis=1))
+        )
+
+    def _into(self, done: int, total: int, run: Callable[..., tuple[int, int]], parts: list[Part]) -> None:
+        """Run a kernel for events [done, total): results go on where those before them end, as long as there is room."""
+        n = len(self._keys)
+        while done < total:
+            if not parts or parts[-1].full:
+                size = self._room
+                parts.append(Part(room(size, np.int64), room(size, np.int64), room((n, size), np.int32)))
+            part, before = parts[-1], done
+            done, part.made = run(done, part.made, part.ts, part.exp, part.slots)
+            if done < total:
+                part.full = True
+                if done == before or part.made > len(part.ts) // 2:
+                    self._room *= 2
+
+    def _run_two(self, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]) -> None:
+        stems = self._stems
+        cursor = np.empty((2, chains.BLOCK), np.int64)
+        plan = chains.hops(stems.edges, stems.indexes, self._order) if far else _NO_PLAN
+
+        def run(done: int, made: int, *out: Array) -> tuple[int, int]:
+            walked: tuple[int, int] = chains.walk_two(
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
+                stems.rows, stems.head, far, cursor, *out,
+            )  # fmt: skip
+            return walked
+
+        self._into(0, len(ts), run, parts)
+
+    def _run(self, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]) -> None:
+        """Events go on as they are to until it is time to ask more, or less."""
+        questions = self._questions
+        done = 0
+        while done < len(ts):
+            if questions.due:
+                if not questions.acyclic:
+                    self._sample(int(ts[done]))
+                questions.turn(self._order, self._fan, int(ts[done]))
+                self._follow()
+            last = done + questions.span(len(ts) - done)
+            if questions.plain and questions.acyclic:
+                self._run_plain(done, ts[:last], side, slot, far, parts)
+            else:
+                self._run_asking(done, ts[:last], side, slot, far, parts)
+            done = last
+        self._arena.beside[self._name] = int(questions.horizons.nbytes)
+
+    def _run_plain(
+        self, done: int, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
+    ) -> None:
+        stems, n = self._stems, len(self._keys)
+        stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
+        cursor = np.empty((2, chains.BLOCK), np.int64)
+        plan = chains.hops(stems.edges, stems.indexes, self._order)
+
+        def run(done: int, made: int, *out: Array) -> tuple[int, int]:
+            walked: tuple[int, int] = chains.walk(
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
+                stems.rows, stems.head, far, cursor, work, stats, *out,
+            )  # fmt: skip
+            return walked
+
+        self._into(done, len(ts), run, parts)
+        self._arena.visits += int(stats[:, :, 1].sum())
+        self._questions.count_plain(len(ts) - done, stats)
+        self._learn(stats)
+
+    def _run_asking(
+        self, done: int, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
+    ) -> None:
+        stems, n, questions, asked_of = self._stems, len(self._keys), self._questions, self._asked
+        questions.fitted(int(ts[done]))
+        stats, work = np.zeros((n, n - 1, 5), np.int64), np.empty((7, n), np.int64)
+        asked, counted = np.zeros((len(asked_of.questions), 2), np.int64), np.zeros(5, np.int64)
+        words, cursor = np.empty(len(self._checks), np.int64), np.empty((2, chains.BLOCK), np.int64)
+        plan = chains.hops(stems.edges, stems.indexes, self._order)
+        newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
+
+        def run(done: int, made: int, *out: Array) -> tuple[int, int]:
+            walked: tuple[int, int] = horizons.walk(
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, self._checks, self._check_at,
+                self._sifts, asked_of.questions, asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into,
+                questions.out_of, questions.horizons, questions.climb, stems.rows, stems.head, far, cursor, work, words, stats,
+                asked, counted, *out,
+            )  # fmt: skip
+            return walked
+
+        first = done
+        self._into(done, len(ts), run, parts)
+        self._arena.visits += int(stats[:, :, horizons.MET].sum() + asked[:, 0].sum() + counted[2])
+        questions.count(asked_of, len(ts) - first, stats, asked, counted)
+        self._learn(stats)
+
+    def _newest(self, side: Array, slot: Array) -> Array:
+        """When the youngest row of every input ends, but for these, which are coming."""
+        newest = np.full(len(self._keys), horizons.NEVER)
+        for i, edge in enumerate(self._stems.edges):
+            coming = side == i
+            first = int(coming.argmax())
+            last = int(slot[first] if coming[first] else edge[chains.USED]) - 1
+            if last >= edge[chains.TAIL]:
+                newest[i] = self._stems.table(i)[last, 0]
+        return newest
 
     def _columns(self, slots: Array) -> tuple[Column, ...]:
         out: list[Column] = [ABSENT] * self._width

@@ -191,8 +191,11 @@ class MultiwayJoin:
 
     def alive(self, which: int, now: int) -> Batch | None:
         one = self._inputs[which]
-        if one.passed_by[0] and one.stem.roster.matches:
-            return None
+        return None if one.passed_by[0] and one.stem.roster.matches else self.joinable(which, now)
+
+    def joinable(self, which: int, now: int) -> Batch:
+        """The rows of an input that something can match."""
+        one = self._inputs[which]
         slots = one.stem.alive(now)
         columns = placed(one.stem.columns(slots), one.stored, len(one.schema))
         return Batch(np.full(len(slots), now), one.stem.exp[slots], columns)

@@ -49,7 +49,7 @@ class TreeJoin:
             for i in (e.left, e.right):
                 self._keys[i].index([e.side(i)])
         words = [[key for (key,) in maker.indexes] for maker in self._keys]
-        self._layout = laid_out(tree.over(n), equalities, words, tree.demand)
+        self._layout = laid_out(tree.over(n), equalities, words, site.upkeep.demand)
         self._offsets = offsets(schemas)
         self._widths = [len(s) for s in schemas]
         self._width = sum(self._widths)
@@ -67,10 +67,10 @@ class TreeJoin:
             site.arena,
             site.name,
             self._layout.spec(),
-            _blank(self._layout, [len(w) for w in words]),
+            _blank(self._layout, [len(w) for w in words], nested=tree.nested),
             types,
             [node.sources for node in self._layout.nodes],
-            [i for i, _ in self._layout.index_columns],
+            [i for i, _ in self._layout.indexes],
             equalities=len(equalities),
             nested=tree.nested,
         )
@@ -104,7 +104,7 @@ class TreeJoin:
         state, layout = self._state, self._layout
         aside = 0
         if layout.demand is not Demand.OFF:
-            aside = sum(state.aside(i, self._now) for i in range(layout.sources))
+            aside = sum(state.aside(i) for i in range(layout.sources))
         return {
             "made": state.counter(kernel.MADE) + state.counter(kernel.RESUMED),
             "suppressed": state.counter(kernel.SUPPRESSED),
@@ -114,7 +114,7 @@ class TreeJoin:
             "visits": state.counter(kernel.VISITS),
             "partials": sum(state.partials(u, self._now) for u in layout.inner),
             "blacklist": aside,
-            "buffer": int(state.asks[:, kernel.FULL : kernel.FULL + 2].sum()),
+            "buffer": int(state.filters[:, 0, kernel.FULL : kernel.FULL + kernel.PANES].sum()),
             "bytes": self.held_bytes,
         }
 
@@ -124,12 +124,11 @@ class TreeJoin:
         state = self._state
         total = int(state.bits.nbytes) + int(state.regs.nbytes)
         indexes = [1] * self._layout.sources
-        for i, _ in self._layout.index_columns:
-            indexes[i] += 1
+        for x, (i, _) in enumerate(self._layout.indexes):
+            indexes[i] += int(state.indexes[x, kernel.COLUMN] >= 0)
         for i, frame in enumerate(state.frames):
-            own = 8 * int(state.sources[i, kernel.WIDTH]) + 4 * int(state.sources[i, kernel.LINKS])
-            payload = sum(t.dtype.itemsize for t in frame.types)
-            total += len(state.live(i)) * (own + payload + 4 * indexes[i])
+            own = 8 * int(state.sources[i, kernel.WIDTH]) + 8 * indexes[i]
+            total += len(state.live(i)) * (own + sum(t.dtype.itemsize for t in frame.types))
         for u in self._layout.inner:
             total += state.partials(u, self._now) * (16 + 4 * int(state.nodes[u, kernel.PART]) + 4)
         return total
@@ -199,20 +198,20 @@ class TreeJoin:
         return tuple(out)
 
 
-def _blank(layout: Layout, words: Sequence[int]) -> Ints:
+def _blank(layout: Layout, words: Sequence[int], *, nested: bool) -> Ints:
     """Registers before the first row."""
     regs = np.zeros(layout.registers, np.int64)
     sources = regs[: layout.node_registers].reshape(-1, kernel.SOURCE_WORDS)
     sources[:, kernel.MASK] = -1
     sources[:, kernel.WIDTH] = [1 + w for w in words]
-    sources[:, kernel.LINKS] = [
-        1 + sum(i == owner for owner, _ in layout.index_columns) for i in range(layout.sources)
-    ]
     nodes = regs[layout.node_registers : layout.index_registers].reshape(-1, kernel.NODE_WORDS)
     nodes[:, kernel.PART] = [len(node.sources) + 1 for node in layout.nodes]
     nodes[:, kernel.LATEST] = nodes[:, kernel.DUE] = EARLIEST
-    asks = regs[layout.ask_registers : layout.counters].reshape(-1, kernel.ASK_WORDS)
-    asks[:, kernel.UNTIL : kernel.UNTIL + 2] = EARLIEST
+    indexes = regs[layout.index_registers : layout.ask_registers].reshape(-1, kernel.INDEX_WORDS)
+    indexes[:, kernel.COLUMN] = kernel.NEVER_KEPT if nested else kernel.NOT_KEPT
+    filters = regs[layout.ask_registers : layout.counters].reshape(-1, 3, kernel.FILTER_WORDS)[:, :2]
+    filters[:, :, kernel.UNTIL : kernel.UNTIL + kernel.PANES] = EARLIEST
+    filters[:, :, kernel.PANE], filters[:, :, kernel.STRETCH] = kernel.NO_FILTER, 1
     order = regs[layout.order_registers :].reshape(len(layout.nodes), -1)
     order[:] = -1
     for u in range(layout.root):

@@ -51,8 +51,8 @@ class Layout:
     nodes: list[Inner]
     same: list[Same]
     demand: Demand
-    index_columns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """By (source, neighbour): number of the index, and which link of a row is its."""
+    indexes: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By (source, neighbour): the number of the index."""
 
     @property
     def sources(self) -> int:
@@ -91,7 +91,7 @@ class Layout:
 
     @property
     def ask_registers(self) -> int:
-        return self.index_registers + len(self.index_columns) * kernel.INDEX_WORDS
+        return self.index_registers + len(self.indexes) * kernel.INDEX_WORDS
 
     @property
     def counters(self) -> int:
@@ -108,7 +108,7 @@ class Layout:
     def spec(self) -> Ints:
         """All of it, for kernels."""
         n, every = self.sources, range(len(self.nodes))
-        made = [0] * 16
+        made = [0] * kernel.HEADER
         made[kernel.SOURCES], made[kernel.ROOT], made[kernel.DEMAND] = n, self.root, _MODES[self.demand]
         made[kernel.NODE], made[kernel.INDEX] = self.node_registers, self.index_registers
         made[kernel.ASK], made[kernel.COUNT], made[kernel.ORDER] = (
@@ -119,8 +119,8 @@ class Layout:
         _lists(made, kernel.PATH, [self._path(u) for u in every], 2)
         _lists(made, kernel.CROSS, [self._cross(u) for u in every], 5)
         _lists(made, kernel.KEYS, [self._keys(u, j) for u in every for j in range(n)], 4)
-        pairs = [self.index_columns.get((i, j), (-1, 0)) for i in range(n) for j in range(n)]
-        _table(made, kernel.PAIR, [word for pair in pairs for word in pair])
+        _lists(made, kernel.TOWARD, [self._toward(u, j) for u in every for j in range(n)], 2)
+        _table(made, kernel.PAIR, [self.indexes.get((i, j), -1) for i in range(n) for j in range(n)])
         _table(made, kernel.VIA, [self._via(u, j) for u in every for j in range(n)])
         start = _table(made, kernel.KIN, [0] * (4 * len(self.nodes)))
         for u, node in enumerate(self.nodes):
@@ -158,6 +158,12 @@ class Layout:
             return []
         toward = self.between(self.nodes[u].sources, [j])
         return [word for s in toward for word in (s.left, s.mine, s.theirs, s.factor)]
+
+    def _toward(self, u: int, j: int) -> list[int]:
+        """The same from the source's side."""
+        if j in self.nodes[u].sources:
+            return []
+        return [word for s in self.between(self.nodes[u].sources, [j]) for word in (s.theirs, s.factor)]
 
     def _via(self, u: int, j: int) -> int:
         """A source below u that is compared with j."""
@@ -240,6 +246,5 @@ def laid_out(
     made = Layout(nodes, same, demand)
     if demand is not Demand.OFF:
         neighbours = sorted({(s.left, s.right) for s in same} | {(s.right, s.left) for s in same})
-        for number, (i, j) in enumerate(neighbours):
-            made.index_columns[i, j] = (number, 1 + sum(a == i for a, _ in list(made.index_columns)))
+        made.indexes |= {pair: number for number, pair in enumerate(neighbours)}
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, Relation, Windowed
+from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, Relation, Reliable, Windowed
 from penstock.plan.pattern import Pattern, group_root, judge, judge_query, pattern
 
 
@@ -17,8 +17,10 @@ def _causes(node: Node) -> Iterator[Node]:
     if pattern(node) is not Pattern.STRICT:
         return
     below = [i for i in node.inputs if pattern(i) is Pattern.STRICT]
-    if not below or isinstance(node, Except | AntiJoin):
+    if not below or isinstance(node, Except | AntiJoin | Reliable):
         yield node
+    if isinstance(node, Reliable):
+        below = []  # the GROUP BYs below are its own
     for one in below:
         yield from _causes(one)
 
@@ -40,9 +42,14 @@ def advice(root: Node) -> list[str]:
 
 
 def _what(node: Node) -> str:
-    return {Windowed: "count window", Relation: "retroactive table", Aggregate: "GROUP BY"}.get(
-        type(node), type(node).__name__.upper() if isinstance(node, Except) else "NOT EXISTS"
-    )
+    named = {
+        Windowed: "count window",
+        Relation: "retroactive table",
+        Aggregate: "GROUP BY",
+        Reliable: "GROUP BY with ranks",
+        Except: "EXCEPT",
+    }
+    return named.get(type(node), "NOT EXISTS")
 
 
 def _instead(node: Node) -> str:

@@ -9,6 +9,7 @@ A row lives N/λ time units on the average (Little), so the three say all. With 
     DISTINCT (δ*), INTERSECT, EXCEPT
                     Σλ; twice that where every copy must be known (two-buffer δ, the ALL forms)
     GROUP BY        2·λ·C with C aggregates: a row counts when it comes and when it goes
+    reliable        Σλ of the groups by level
 
 Two things differ from the paper. Its joins scan (λ1·N2, which it misprints as λ1·N1) and its negation searches sorted counts
 (log d); here keys hash, so what counts is the partners met: N/d of d values. And the paper doubles the cost of whatever
@@ -35,6 +36,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     StreamKind,
     ToStream,
@@ -263,6 +265,15 @@ class _Model:
         cost = 2.0 * below.rate * max(1, len(node.aggregations)) + below.back
         return Estimate(news, news, groups, values, cost, below.size + groups, (below,))
 
+    def reliable(self, node: Reliable, inputs: Sequence[Estimate]) -> Estimate:
+        rows, gone = inputs
+        keys = rows.values[: node.keys]
+        groups = max(1.0, live(prod(keys), rows.size))
+        values = keys + (groups,) * (len(node.schema) - len(keys))
+        rate = rows.rate + gone.rate
+        state = groups * (node.levels + 2.0)
+        return Estimate(rate, rate, groups, values, rows.moves + gone.moves, state, (rows, gone))
+
     def to_stream(self, node: ToStream, inputs: Sequence[Estimate]) -> Estimate:
         (below,) = inputs
         whole = node.kind is StreamKind.RSTREAM
@@ -348,5 +359,6 @@ _RULES: dict[type, Callable[..., Estimate]] = {
     Intersect: _Model.intersect,
     Except: _Model.except_,
     Aggregate: _Model.aggregate,
+    Reliable: _Model.reliable,
     ToStream: _Model.to_stream,
 }

@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     ToStream,
     Union,
@@ -98,6 +99,14 @@ def _aggregate(node: Aggregate) -> str:
     return f"aggregate {parts}" + (f" by {', '.join(str(k) for k in node.keys)}" if node.keys else "")
 
 
+def _reliable(node: Reliable) -> str:
+    parts = ", ".join(str(a) for a in node.aggregations) or "nothing"
+    keys = ", ".join(f.name for f in node.schema[: node.keys])
+    levels = f"{node.levels} level{'' if node.levels == 1 else 's'} and insignificant rows"
+    error = f"{node.error:.6g}{' of the mean' if node.relative else ''}"
+    return f"reliable {parts}{' by ' * bool(keys)}{keys} of {levels}, within {error}"
+
+
 _TITLES: dict[type[Node], Callable[..., str]] = {
     Scan: lambda n: f"stream {_named(n.stream.name, n.alias)}",
     Relation: lambda n: (
@@ -113,5 +122,6 @@ _TITLES: dict[type[Node], Callable[..., str]] = {
     Intersect: lambda n: "intersect all" if n.all else "intersect",
     Except: lambda n: "except all" if n.all else "except",
     Aggregate: _aggregate,
+    Reliable: _reliable,
     ToStream: lambda n: n.kind.value.lower(),
 }

@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     ToStream,
     Union,
@@ -107,6 +108,11 @@ def _aggregate(node: Aggregate) -> str:
     return f"aggregate[{keys}; {', '.join(_aggregation(a) for a in node.aggregations)}]"
 
 
+def _reliable(node: Reliable) -> str:
+    answers = ", ".join(map(_aggregation, node.aggregations))
+    return f"reliable[{node.keys}; {answers}; {node.levels}; {node.error!r} {node.relative}]"
+
+
 _OWN: dict[type, Callable[[Any], str]] = {
     Scan: lambda n: f"stream {n.stream.name.lower()}",
     Relation: lambda n: f"table {n.table.name.lower()}",
@@ -120,5 +126,6 @@ _OWN: dict[type, Callable[[Any], str]] = {
     Intersect: lambda n: f"intersect[{n.all}]",
     Except: lambda n: f"except[{n.all}]",
     Aggregate: _aggregate,
+    Reliable: _reliable,
     ToStream: lambda n: n.kind.value,
 }

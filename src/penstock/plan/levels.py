@@ -18,7 +18,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.plan.expressions import Call, Expression, Literal, Named
 from penstock.plan.functions import call
-from penstock.plan.nodes import Aggregate, Distinct, Filter, Node, Project, Rank, ToStream
+from penstock.plan.nodes import Aggregate, Distinct, Filter, Node, Project, Query, Rank, ToStream
 
 RANK = "__rank"
 MOST = 32
@@ -34,12 +34,20 @@ class Disjunct:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class Levels:
     """P-CQL's clauses of a query: LIFESPAN in microseconds (None: for ever), and RANKs, over the columns of its FROM."""
 
     lifespan: int | None = None
     ranks: tuple[Rank, ...] = ()
     over: Schema = ()
+
+
+UNRANKED = Levels()
+
+
+def levels_of(query: Query) -> Levels:
+    """A query's own."""
+    return Levels(query.lifespan, query.ranks, query.over)
 
 
 def with_rank(root: Node, ranks: Sequence[Rank]) -> Node:

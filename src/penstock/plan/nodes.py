@@ -227,6 +227,57 @@ class Aggregate:
         return keys + tuple(Field(str(a), a.type) for a in self.aggregations)
 
 
+@dataclass(frozen=True, slots=True)
+class Reliable:
+    """The answers of a GROUP BY from as many levels, best first, as make a reliable sample (`plan.sampling`).
+
+    Keys and aggregates, then: `__rank` of the best row used, `__subsets` (a bit a level, insignificant rows last), how many rows
+    there would have been in these levels and how many there were, the bounds of every aggregate, and what share of the whole
+    group was shed.
+    """
+
+    rows: Node
+    """What was processed: the keys, the level, and `plan.sampling.parts` of the aggregates."""
+    expired: Node
+    """The keys, the level, and the estimated number of rows that were not processed, with its variance."""
+    keys: int
+    aggregations: tuple[Aggregation, ...]
+    """Of the query; over what lies below `rows`."""
+    levels: int
+    error: float
+    relative: bool
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.levels <= 62:
+            raise ValueError("there are 1 to 62 levels")
+        if not self.error >= 0.0:
+            raise ValueError("an error is not negative")
+        rows, expired = ([f.type for f in one.schema[: self.keys + 1]] for one in self.inputs)
+        if rows != expired or rows[-1] is not Type.INT:
+            raise ValueError("a sample and its estimates have the same keys, and a level (INT)")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.rows, self.expired)
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Field(f.name, f.type) for f in self.rows.schema[: self.keys])
+        about = (
+            Field("__rank", Type.INT),
+            Field("__subsets", Type.STRING),
+            Field("__population", Type.DOUBLE),
+            Field("__sample", Type.BIGINT),
+        )
+        bounds = tuple(
+            Field(f"{a}__{end}", a.type if a.function in ("min", "max") else Type.DOUBLE)
+            for a in self.aggregations
+            for end in ("low", "high")
+        )
+        answers = tuple(Field(str(a), a.type) for a in self.aggregations)
+        return (*keys, *answers, *about, *bounds, Field("__shed", Type.DOUBLE))
+
+
 class StreamKind(Enum):
     ISTREAM = "ISTREAM"
     DSTREAM = "DSTREAM"
@@ -251,7 +302,7 @@ class ToStream:
 
 Node = (
     Scan | Relation | Windowed | Filter | Project | Join | AntiJoin | Distinct
-    | Union | Intersect | Except | Aggregate | ToStream
+    | Union | Intersect | Except | Aggregate | Reliable | ToStream
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     ToStream,
     Union,
@@ -121,6 +122,7 @@ _NAMES: dict[type[Node], str] = {
     AntiJoin: "NOT EXISTS",
     Aggregate: "GROUP BY",
     Join: "the join of a retroactive table",
+    Reliable: "GROUP BY",
 }
 
 
@@ -201,6 +203,12 @@ def _aggregate(_: Aggregate) -> Judged:
     return Judged(_STR, "below another operator a group's old row is taken back when a new one comes")
 
 
+def _reliable(_: Reliable) -> Judged:
+    return Judged(
+        _STR, "a group's old answer is taken back when a new one comes, or none can be told any more"
+    )
+
+
 def _to_stream(node: ToStream) -> Judged:
     return Judged(_M, f"{node.kind.value} appends for good")
 
@@ -218,5 +226,6 @@ _RULES: dict[type[Node], Callable[..., Judged]] = {
     Intersect: _intersect,
     Except: _except,
     Aggregate: _aggregate,
+    Reliable: _reliable,
     ToStream: _to_stream,
 }

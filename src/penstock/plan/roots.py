@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.data.schema import Schema
 from penstock.plan.expressions import Column, Named
-from penstock.plan.levels import RANK
+from penstock.plan.levels import RANK, UNRANKED, Levels
 from penstock.plan.nodes import Aggregate, Filter, Node, Project
 from penstock.plan.pattern import Judged, group_root, judge_query
 
@@ -26,6 +26,8 @@ class Root:
     """Every aggregate is visible as it is, so that a changed group is a changed row."""
     extra: int = 0
     """Columns behind the visible ones that changes have and snapshots have not: what is said about a row."""
+    levels: Levels = UNRANKED
+    """What P-CQL's clauses say, for those who run it by rank."""
     inner: bool = False
     """Another part of the plan reads the changes: as an operator would get them, also those that cancel in an instant."""
 
@@ -35,19 +37,20 @@ class Root:
         return self.node.schema[: self.visible + self.extra]
 
 
-def top(node: Node) -> Root:
+def top(node: Node, levels: Levels = UNRANKED) -> Root:
     """The root of a plan, with unselected GROUP BY keys carried along behind the visible columns."""
     extra = int(node.schema[-1].name == RANK)
     visible = len(node.schema) - extra
     judged = judge_query(node)
     group, _ = group_root(node)
     if group is None:
-        return Root(node, visible, judged, None, (), False, extra=extra)
+        return Root(node, visible, judged, None, (), False, extra=extra, levels=levels)
     carried = _carry(node, len(group.keys))
     where = {key: i for i, key in reversed(list(enumerate(_traced(carried))))}
     key = tuple(where[k] for k in range(len(group.keys)))
     faithful = all(len(group.keys) + i in where for i in range(len(group.aggregations)))
-    return Root(carried, visible, judged, group, key, any(k >= visible for k in key), faithful)
+    hidden = any(k >= visible for k in key)
+    return Root(carried, visible, judged, group, key, hidden, faithful, levels=levels)
 
 
 def _traced(node: Node) -> list[int]:

@@ -53,6 +53,8 @@ class Demand(Enum):
     OFF  all of them (the paper's REF)
     DOE  none while a source that they would have to meet is empty
     JIT  none that a source outside holds no partner for now
+
+    A tree sets aside what it does not make; a join without one drops it, and whoever was missing finds it on a walk of its own.
     """
 
     OFF = "off"
@@ -65,7 +67,6 @@ class Tree:
     """`pairs`: a shape of one's own, for joins of as many inputs. `nested`: states are searched, not looked up."""
 
     shape: Shape = Shape.LEFT_DEEP
-    demand: Demand = Demand.JIT
     nested: bool = False
     pairs: Pairs | None = None
 
@@ -77,7 +78,7 @@ class Tree:
 
     def __str__(self) -> str:
         shape = self.shape.value if self.pairs is None else str(self.pairs)
-        return f"{shape}, demand {self.demand.value}{', nested' if self.nested else ''}"
+        return f"{shape}{', nested' if self.nested else ''}"
 
     def over(self, inputs: int) -> Pairs:
         if self.pairs is not None and len(list(leaves(self.pairs))) == inputs:
@@ -85,12 +86,12 @@ class Tree:
         return self.shape.over(inputs)
 
     def json(self) -> dict[str, Any]:
-        return {**asdict(self), "shape": self.shape.value, "demand": self.demand.value}
+        return {**asdict(self), "shape": self.shape.value}
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Tree:
         pairs = None if told["pairs"] is None else pairs_of(told["pairs"])
-        return cls(Shape(told["shape"]), Demand(told["demand"]), told["nested"], pairs)
+        return cls(Shape(told["shape"]), told["nested"], pairs)
 
 
 def pairs_of(told: Any) -> Pairs:

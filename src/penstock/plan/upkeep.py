@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from penstock.plan.trees import Tree
+from penstock.plan.trees import Demand, Tree
 
 
 class Expiry(Enum):
@@ -34,7 +34,7 @@ class Expiry(Enum):
 
 @dataclass(slots=True)
 class Upkeep:
-    """Shared by all operators of an engine; everything but `expiry` and `tree` may change while they run."""
+    """Shared by all operators of an engine; everything but `expiry`, `tree` and `demand` may change while they run."""
 
     expiry: Expiry = Expiry.UPA
     eager: int | None = None
@@ -45,16 +45,24 @@ class Upkeep:
     """Of a calendar, rounded up to a power of two; None: by the number of rows."""
     tree: Tree | None = None
     """How joins keep partial results; None: they keep none."""
+    demand: Demand = Demand.JIT
+    """Which partial results joins make."""
+
+    @property
+    def trees(self) -> str:
+        """What the state of trees hangs on; a join without one keeps the same rows whatever it makes of them."""
+        return str(None if self.tree is None else f"{self.tree}, demand {self.demand.value}")
 
     def json(self) -> dict[str, Any]:
         tree = None if self.tree is None else self.tree.json()
-        return {**asdict(self), "expiry": self.expiry.value, "tree": tree}
+        return {**asdict(self), "expiry": self.expiry.value, "tree": tree, "demand": self.demand.value}
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Upkeep:
         tree = told.get("tree")
         tree = None if tree is None else Tree.of(tree)
-        return cls(**{**told, "expiry": Expiry(told["expiry"]), "tree": tree})
+        expiry, demand = Expiry(told["expiry"]), Demand(told["demand"])
+        return cls(**{**told, "expiry": expiry, "tree": tree, "demand": demand})
 
     def tune(self, other: Upkeep) -> None:
         """Take over all that may change."""

@@ -19,6 +19,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Project,
+    Reliable,
     Windowed,
 )
 from penstock.plan.pattern import group_root, is_table
@@ -88,6 +89,8 @@ def key(node: Node) -> Key | None:
             return frozenset(partition)
         case Aggregate():
             return frozenset(range(len(node.keys)))
+        case Reliable():
+            return frozenset(range(node.keys))
         case Join() if not any(map(is_table, node.inputs)):
             return _of_join(node)
         case Project():

@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Project,
+    Reliable,
     ToStream,
     Union,
     Windowed,
@@ -39,6 +40,8 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
         return node
     if isinstance(node, Windowed | Filter | Project | Distinct | Aggregate | ToStream):
         return replace(node, input=inputs[0])
+    if isinstance(node, Reliable):
+        return replace(node, rows=inputs[0], expired=inputs[1])
     if isinstance(node, AntiJoin | Intersect | Except):
         return replace(node, left=inputs[0], right=inputs[1])
     if isinstance(node, Join | Union):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.data.batch import Batch
+from penstock.data.batch import Array, Batch
 from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError
@@ -19,7 +19,7 @@ from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
 from penstock.flow.stem import FAR, Input
 from penstock.flow.stem import Equality as KeysEqual
 from penstock.kernels import bags, sets
-from penstock.operators.abilities import Holding, Holds
+from penstock.operators.abilities import Counts, Holding, Holds
 from penstock.operators.aggregate import Grouping
 from penstock.operators.anti import AntiJoinOperation
 from penstock.operators.bags import BagOperation
@@ -31,6 +31,7 @@ from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.met import Met
 from penstock.operators.negatives import Negatives
+from penstock.operators.reliable import ReliableAnswers
 from penstock.operators.select import Projection, Selection
 from penstock.operators.sets import SetOperation
 from penstock.operators.slide import SlidingSums, slides
@@ -59,6 +60,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Relation,
+    Reliable,
     Scan,
     ToStream,
     Union,
@@ -158,6 +160,24 @@ class Pipeline:
         """What the operators of a node remember now."""
         held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
         return [holding for one in held for holding in one.holdings()]
+
+    def saved(self) -> Arena:
+        """Everything that it remembers."""
+        return self.arena
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Tell which string codes it holds."""
+        self.arena.mark_strings(mark)
+
+    def counted(self, node: Node | None = None) -> dict[str, int]:
+        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
+        some = [one for one, _ in self.stages] if node is None else self.operators.get(id(node), ())
+        told = [one.counted() for one in some if isinstance(one, Counts)]
+        return {
+            what: sum(one[what] for one in told if what in one)
+            for what in ("made", "suppressed", "asked")
+            if any(what in one for one in told)
+        }
 
     @property
     def slice(self) -> int:
@@ -259,6 +279,8 @@ class _Builder:
         self._since = since
         self._upkeep = upkeep
         self._may_move = may_move
+        self._asked: set[int] = set()
+        """Nodes, by identity, of which somebody wants to be told every end."""
         self._path: list[Node] = []
         """The node that is being built, last, below those that wait for it."""
         self._aware = upkeep.expiry.aware
@@ -287,6 +309,8 @@ class _Builder:
 
     def _tells(self, node: Node) -> bool:
         """Whether every end of its rows is told."""
+        if id(node) in self._asked:
+            return True
         if self._upkeep.expiry is Expiry.HYBRID:
             return pattern(node) is Pattern.STRICT
         return self._upkeep.expiry is Expiry.NEGATIVE
@@ -474,6 +498,15 @@ class _Builder:
             operator = Grouping(self._site(), node, below_it, retracts, self._strings)
         return self._stage(operator, *below)
 
+    def reliable(self, node: Reliable, needed: Needed) -> int:
+        """Over told edges: a group that loses its last row at a level says so."""
+        self._asked.update(id(i) for i in node.inputs if isinstance(i, Aggregate))
+        below = [
+            s if self._tells(i) else self._told(i, s, all_of(i))
+            for i, s in zip(node.inputs, self._below(node, needed), strict=True)
+        ]
+        return self._stage(ReliableAnswers(self._site(), node, self._strings), *below)
+
     def to_stream(self, node: ToStream, needed: Needed) -> int:
         below = self._below(node, needed)
         operator = ToStreamOperation(self._site(), node.schema, node.kind, *self._edges(node))
@@ -493,5 +526,6 @@ _BUILDERS: dict[type, Callable[..., int]] = {
     Intersect: _Builder.intersect,
     Except: _Builder.except_,
     Aggregate: _Builder.aggregate,
+    Reliable: _Builder.reliable,
     ToStream: _Builder.to_stream,
 }

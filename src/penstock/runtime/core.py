@@ -20,6 +20,7 @@ from penstock.flow.routes import Routes
 from penstock.operators.abilities import Remembers
 from penstock.operators.contract import ABSENT, Operator, Site
 from penstock.operators.evaluate import Evaluator
+from penstock.operators.join import MultiwayJoin
 from penstock.operators.select import Projection, Selection
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Column as ColumnRef
@@ -67,17 +68,16 @@ class Workshop:
 class CoreRun:
     """`number`: which of the query's cores it is."""
 
-    def __init__(self, core: Core, number: int, workshop: Workshop, disjuncts: Sequence[Disjunct]) -> None:
+    def __init__(
+        self, core: Core, number: int, workshop: Workshop, disjuncts: Sequence[Disjunct], *, busy: bool
+    ) -> None:
         self.core = core
         self.workshop = workshop
         self._name = f"core{number}"
         self.windows = [
             workshop.pipeline(one.node, f"{self._name}.window{i}.") for i, one in enumerate(core.inputs)
         ]
-        self._finish = [
-            _finishing(workshop.site(f"{self._name}.finish{i}"), node)
-            for i, node in enumerate(reversed(core.above))
-        ]
+        self._finish = self._finishing(core)
         wanted = _wanted(core)
         asked = (*core.predicates, *(d.criteria for d in disjuncts))
         self._kept = sorted(wanted | {c.index for e in asked for c in columns(e)}) or [0]
@@ -94,7 +94,21 @@ class CoreRun:
             Selection(workshop.site(f"{self._name}.test{i}"), test)
             for i, test in enumerate(core.inputs[0].tests if len(core.inputs) == 1 else ())
         ]
-        self._joins: tuple[Join, Pipeline] | None = self._joining() if len(core.inputs) > 1 else None
+        self._joins: tuple[Join, Pipeline] | None = None
+        """The join while it is calm; one input needs none."""
+        if len(core.inputs) > 1 and not busy:
+            self._joins = self._joining()
+
+    def _finishing(self, core: Core) -> list[Operator]:
+        return [
+            _finishing(self.workshop.site(f"{self._name}.finish{i}"), node)
+            for i, node in enumerate(reversed(core.above))
+        ]
+
+    def rerank(self, core: Core, disjuncts: Sequence[Disjunct]) -> None:
+        """The same core with other criteria, and what its results say of their rank."""
+        self.routes.rerank(disjuncts)
+        self._finish = self._finishing(core)
 
     # ------------------------------------------------------------------ calm
 
@@ -131,9 +145,9 @@ class CoreRun:
         return batch.with_columns(tuple(out))
 
     @property
-    def visits(self) -> int:
-        """Rows that operators have touched so far."""
-        return self.workshop.arena.visits
+    def pair(self) -> float:
+        """Units that a candidate of the join takes, whoever joins."""
+        return 1 + max(stage.tested for stage in self.routes.stages)
 
     # ------------------------------------------------------------------ busy
 
@@ -144,7 +158,10 @@ class CoreRun:
         join, pipeline = self._joins
         (operator,) = (o for o in pipeline.operators[id(join)] if isinstance(o, Remembers))
         for i in range(len(self.core.inputs)):
-            batch = operator.alive(i, now)
+            if isinstance(operator, MultiwayJoin):
+                batch: Batch | None = operator.joinable(i, now)
+            else:
+                batch = operator.alive(i, now)
             assert batch is not None, "inputs end as announced: all their rows are known"
             self.routes.take_over(i, batch.take(np.flatnonzero(batch.exp > now)))
         self._joins = None

@@ -8,8 +8,10 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,6 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.levels import Ranked as Levels
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -89,6 +90,10 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
+        self.wall: int | None = None
+        """Microseconds of a step, where its budget is time and not units."""
+        self._pace = 1.0
+        """Microseconds that a unit takes."""
 
     # ------------------------------------------------------------------ what there is
 
@@ -140,7 +145,6 @@ class Engine:
         keep: bool | None,
         since: int | None = None,
         replan: Replan | None = None,
-        levels: Levels | None = None,
     ) -> Standing:
         """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
@@ -150,7 +154,7 @@ class Engine:
         if self.policies.budget is not None:
             replan = None
         tail, evaluator = self._running.tail(
-            root, since, now, may_move=replan is not None, levels=levels, time_type=self.time_type
+            root, since, now, may_move=replan is not None, time_type=self.time_type
         )
         pipeline = tail.pipeline
         upkeep = self.upkeep if self.policies.budget is None else Upkeep()
@@ -179,6 +183,19 @@ class Engine:
         self.settle()
         self._forget(self.queries[name.lower()])
         self._advance()
+
+    def alter(self, standing: Standing, root: Root) -> None:
+        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
+        self.check_idle()
+        self.settle()
+        if isinstance(standing.pipeline, Ranked):
+            if root.levels.ranks == standing.root.levels.ranks:
+                standing.pipeline.outlive(root.levels.lifespan)
+            else:
+                standing.pipeline.rerank(root)
+        elif root.levels.ranks != standing.root.levels.ranks:
+            self._running.rerank(standing, root)
+        standing.root = replace(standing.root, node=root.node, levels=root.levels)
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]
@@ -217,7 +234,7 @@ class Engine:
 
     def _came(self, rows: int) -> None:
         self._unseen += rows
-        if self.policies.budget is None and (self._unseen >= self._running.slice or self.catalog.functions):
+        if self._unseen >= self._running.slice or self.catalog.functions:
             self._advance()
 
     def settle(self) -> None:
@@ -233,7 +250,7 @@ class Engine:
                 source.raise_to(until + 1)
         if not self.queries and stream is None:
             self._rise(until)
-        self._advance()
+        self.go_on()
 
     def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
         """Every row below its stream's watermark has come."""
@@ -257,9 +274,17 @@ class Engine:
     # ------------------------------------------------------------------ time
 
     def _advance(self) -> None:
+        """Let the clock rise as far as watermarks allow."""
         self._unseen = 0
         if self._running.readers:
             self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
+
+    def go_on(self) -> None:
+        """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""
+        self.check_idle()
+        self._advance()
+        if self.policies.budget is not None:
+            self._spend(self.policies.budget)
 
     def _rise(self, clock: int) -> None:
         """Apply everything up to the new clock."""
@@ -276,8 +301,6 @@ class Engine:
                         self._let_share(standing)
         finally:
             self._stepping = False
-        if self.policies.budget is not None:
-            self._work(self.policies.budget, errors)
         for tail in list(self.tails.values()):
             self._reconsider(tail.standings[0])
         self._relieve()
@@ -368,22 +391,41 @@ class Engine:
         for n, (pipeline, standings) in enumerate(sorted(running, key=lambda one: one[0].expected)):
             share = None if left is None else left / (len(running) - n)
             with self._stopping(standings, errors):
-                for batch, until in pipeline.work(share):
+                for batch, until in pipeline.work(share, None if self.wall is None else self._pace):
                     for standing in standings:
                         standing.said.take(batch, until)
             if left is not None:
                 left = max(left - pipeline.spent, 0.0)
 
+    def _calibrate(self, took: float) -> None:
+        """What a unit takes, of late: the steps that spend most say most."""
+        spent = sum(s.pipeline.spent for s in self.queries.values() if isinstance(s.pipeline, Ranked))
+        if spent >= 1:
+            self._pace += min(1.0, spent / 1e5) * (took / spent - self._pace)
+
+    def loads(self) -> dict[str, dict[str, Any]]:
+        """By query: what waits, and what became of rows by rank, where steps have a budget."""
+        return {s.name: s.pipeline.load() for s in self.queries.values() if isinstance(s.pipeline, Ranked)}
+
     def drain(self) -> None:
-        """Work on everything that waits, however long it takes."""
+        """Work on everything that has come, however long it takes."""
         self.check_idle()
-        self.settle()
+        self._advance()
+        if self.policies.budget is not None:
+            self._spend(None)
+
+    def _spend(self, budget: int | None) -> None:
+        """Work on what has come and what waits, for so many units."""
         errors: list[PenstockError] = []
         self._stepping = True
+        began = time.perf_counter()
+        if self.wall is not None and budget is not None:
+            budget = max(1, int(self.wall / self._pace))
         try:
-            self._work(None, errors)
+            self._work(budget, errors)
         finally:
             self._stepping = False
+        self._calibrate(1e6 * (time.perf_counter() - began))
         if errors:
             raise errors[0]
 
@@ -505,7 +547,7 @@ class Engine:
             self.sharing.confluence.mark_strings(mark)
         for standing in self.queries.values():
             standing.said.mark_strings(mark, self._now)
-            standing.pipeline.arena.mark_strings(mark)
+            standing.pipeline.mark_strings(mark)
         self.strings.sweep(marks)
         self._swept_at = max(4096, 2 * len(self.strings))
 

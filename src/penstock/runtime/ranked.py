@@ -2,32 +2,50 @@
 
 Paper      Works 2013, chapter 4.
 Invariant  when nothing waits and nothing was dropped, all has been said that the ordinary plan says; later, if rows waited.
-Above      what stands above the cores reads their changes in event-time order, behind their progress.
-Time       processing time is counted in microseconds. A unit is one; a step lasts as long as it has units, used or not.
+Calm       while a step's rows fit into its units, cores run by the ordinary operators (`runtime.core`), and nothing is classified.
+Busy       else rows go along routes, by rank (`flow.routes`), until nothing has waited for some steps.
+Time       processing time is counted in microseconds. By the virtual clock a unit is one, and a step lasts as long as it has units,
+           used or not; by the wall clock a unit takes what units took before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Batch, concat
+from penstock.data.batch import Array, Batch
+from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.errors import StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.cores import cores
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
-from penstock.flow.tallies import Tallies
+from penstock.flow.tallies import Tallies, place
+from penstock.operators.abilities import Holding
 from penstock.operators.contract import ABSENT, empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
-from penstock.plan.levels import Ranked as Levels
+from penstock.plan.nodes import Node, Reliable
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
+from penstock.rules.walk import every
+from penstock.runtime.above import (
+    Above,
+    Said,
+    found_changes,
+    keep_changes,
+    mark_rows,
+    table_schemas,
+)
 from penstock.runtime.build import Key, Pipeline, told
-from penstock.runtime.core import CoreRun, Workshop, as_changes
+from penstock.runtime.core import CoreRun, Workshop
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 
@@ -42,6 +60,7 @@ ALLOCATED: dict[str, type[Fifo]] = {
     "promote": Promote,
     "prefer": Promote,
 }
+TOLD = "ranked.json"
 
 
 @dataclass(slots=True)
@@ -52,53 +71,53 @@ class Slice:
     rows: list[list[Batch]]
     tables: dict[Key, Batch]
 
+    def __len__(self) -> int:
+        return sum(len(batch) for own in self.rows for batch in own)
+
 
 class Ranked(Pipeline):
-    """Takes rows with `step`, and works with `work`."""
+    """Takes rows with `step`, and works with `work`. Over an arena of saved arrays it goes on where it was."""
 
     def __init__(
         self,
         root: Root,
-        levels: Levels,
         evaluator: Evaluator,
         strings: Strings,
         functions: Mapping[str, Function],
         since: int,
         time_type: Type,
-        allocation: str,
-        seed: int,
+        policies: Policies,
+        arena: Arena | None = None,
     ) -> None:
-        super().__init__(Arena(), root, time_type=time_type)
+        super().__init__(Arena() if arena is None else arena, root, time_type=time_type)
+        held = self.arena.found(TOLD, np.uint8)
+        was = None if held is None else json.loads(held.tobytes())
+        self.busy = was is not None and bool(was["busy"])
         workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type)
         above, found = cores(root, "core")
+        ranks, over = root.levels.ranks, root.levels.over
         self._cores = [
-            CoreRun(core, n, workshop, core.disjuncts(levels.ranks, levels.over))
+            CoreRun(core, n, workshop, core.disjuncts(ranks, over), busy=self.busy)
             for n, core in enumerate(found)
         ]
-        self._above = None if above is None else workshop.whole(above, "above.")
-        self.sources = list(
-            dict.fromkeys(
-                [key for core in self._cores for window in core.windows for key in window.sources]
-                + [key for key in (self._above.sources if self._above else ()) if key[0] == "table"]
-            )
-        )
+        self._above = Above(above, self._cores, workshop)
+        read = [key for core in self._cores for window in core.windows for key in window.sources]
+        self.sources = list(dict.fromkeys(read + self._above.tables))
+        self._schemas = table_schemas(root.node)
         self.tallies = Tallies()
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
-        self.lifespan = levels.lifespan
-        self.allocation = ALLOCATED[allocation](self.scheduler, seed)
-        self.busy = False
+        self.scheduler.lifespan = root.levels.lifespan
+        self._above.watch(self.scheduler)
+        self._policies = policies
+        self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._incoming: list[Slice] = []
-        self._held: list[list[Batch]] = [[] for _ in self._cores]
-        self._tables: list[tuple[int, dict[Key, Batch]]] = []
-        self._now = self._said_until = since - 1
-        self._time = 0
-        self._owed = 0.0
-        self._price = GUESS
-        self._quiet = 0
-        self._steps = 0
-        self._fresh = False
+        self._now = since - 1
+        self._time = self._quiet = self._steps = 0
+        self._owed, self._price = 0.0, GUESS
         self.spent = 0.0
         """Units of the last step."""
+        if was is not None:
+            self._take_up(was)
 
     # ------------------------------------------------------------------ rows come
 
@@ -120,147 +139,193 @@ class Ranked(Pipeline):
     @property
     def expected(self) -> float:
         """Units that all it has would take."""
-        rows = sum(len(batch) for part in self._incoming for own in part.rows for batch in own)
-        return rows * self._price + self.scheduler.backlog()
+        return sum(map(len, self._incoming)) * self._price + self.scheduler.backlog()
 
-    def work(self, units: float | None) -> list[tuple[Batch, int]]:
-        """Spend a step's units (None: as many as it takes): what is said, each with the instant until which it goes."""
+    def work(self, units: float | None, pace: float | None = None) -> Said:
+        """Spend a step's units (None: as many as it takes). `pace`: time is the wall clock's, and a unit takes so long."""
+        if pace is not None:
+            self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
         slices, self._incoming = self._incoming, []
         self._steps += 1
+        have = float("inf") if units is None else max(units - self._owed, 0.0)
+        granted = have if units is None else float(units)
+        rows = sum(map(len, slices))
         try:
-            return self._worked(slices, units)
+            if not self.busy and rows * self._price > have:
+                self._get_busy()
+            said = self._busily(slices, have, granted) if self.busy else self._calmly(slices, rows)
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
-
-    def _worked(self, slices: Sequence[Slice], units: float | None) -> list[tuple[Batch, int]]:
-        have = float("inf") if units is None else max(units - self._owed, 0.0)
-        rows = sum(len(batch) for part in slices for own in part.rows for batch in own)
-        if not self.busy and rows * self._price > have:
-            self._get_busy()
-        granted = have if units is None else float(units)
-        said = self._busily(slices, have, granted) if self.busy else self._calmly(slices, have, rows)
-        if units is not None:
-            self._time += int(units)
+        self._owed = max(self.spent - have, 0.0)
+        if pace is None:
+            self._time += int(self.spent if units is None else units)
         return said
 
-    def _calmly(self, slices: Sequence[Slice], have: float, rows: int) -> list[tuple[Batch, int]]:
+    def _calmly(self, slices: Sequence[Slice], rows: int) -> Said:
         before = self.arena.visits
-        said = []
+        said: Said = []
         for part in slices:
             for n, core in enumerate(self._cores):
                 made = core.calm(part.rows[n], part.tables, part.now)
-                self._held[n].append(core.finished(made, part.now))
-            self._tables.append((part.now, part.tables))
+                self._above.hold(n, core.finished(made, part.now))
+            self._above.note(part.tables)
             self._now = part.now
-            said += self._released(part.now + 1)
-        spent = float(rows + self.arena.visits - before)
+            said += self._above.released(part.now + 1, part.now)
+        self.spent = rows + (self.arena.visits - before) * max(core.pair for core in self._cores)
         if rows:
-            self._price += min(1.0, rows / 4096) * (spent / rows - self._price)
-        self._owed = max(spent - have, 0.0)
-        self.spent = spent
+            self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
         self.tallies.in_time += sum(len(batch) for batch, _ in said)
         return said
 
-    def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> list[tuple[Batch, int]]:
-        lifespan = None if self.lifespan is None else float(self.lifespan)
-        moment = Moment(granted, lifespan, self._steps)
-        self.scheduler.lifespan = self.lifespan
-        arrived: Arrived = {}
+    def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> Said:
+        lifespan, pace = self.scheduler.lifespan, self.scheduler.pace
+        moment = Moment(granted, None if lifespan is None else lifespan / pace, self._steps)
+        arrived = self._arrived(slices)
+        for (n, which), rows in self.allocation.admitted(arrived, moment).items():
+            self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
+        results, self.spent = self.scheduler.run(have, self._time)
+        self.scheduler.sweep(self._time + int(min(have, self.spent) * pace))
+        self.arena.visits += int(self.spent)
+        for n, batch in results:
+            self._above.hold(n, self._cores[n].finished(batch, self._now))
+        progress = [core.routes.progress(self._now) for core in self._cores]
+        said = self._above.released(min(progress), self._now)
+        for core in self._cores:
+            core.routes.purge(self._now)
+        self.allocation.adapt(moment)
+        self._quiet = 0 if self.scheduler.waiting else self._quiet + 1
+        if self._quiet >= QUIET or (self._quiet and have == float("inf")):
+            for core in self._cores:
+                core.calm_down(self._now)
+            self.busy = False
+        return said
+
+    def _arrived(self, slices: Sequence[Slice]) -> Arrived:
+        parts: dict[tuple[int, int], list[Array]] = {}
         for part in slices:
             for n, core in enumerate(self._cores):
                 for which, rows in core.admit(part.rows[n], self._time):
-                    key = n, which
-                    arrived[key] = (
-                        rows if key not in arrived else np.concatenate([arrived[key], rows], axis=1)
-                    )
-            self._tables.append((part.now, part.tables))
+                    parts.setdefault((n, which), []).append(rows)
+            self._above.note(part.tables)
             self._now = part.now
+        arrived = {key: np.concatenate(rows, axis=1) for key, rows in parts.items()}
         for n, core in enumerate(self._cores):
             core.routes.note_arrivals({w: rows.shape[1] for (m, w), rows in arrived.items() if m == n})
-        if self._fresh:
-            self.allocation.adapt(moment)
-            self._fresh = False
-        for (n, which), rows in self.allocation.admitted(arrived, moment).items():
-            self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
-        results, spent = self.scheduler.run(have, self._time)
-        self.scheduler.sweep(self._time + int(min(have, spent)))
-        self.spent = spent
-        self.arena.visits += int(spent)
-        self._owed = max(spent - have, 0.0) if have != float("inf") else 0.0
-        for n, batch in results:
-            self._held[n].append(self._cores[n].finished(batch, self._now))
-        progress = min(core.routes.progress(self._now) for core in self._cores)
-        said = self._released(progress)
-        for core in self._cores:
-            core.routes.purge(core.routes.progress(self._now))
-        self.allocation.adapt(moment)
-        self._quiet = self._quiet + 1 if not self.scheduler.waiting else 0
-        if self._quiet >= QUIET or (not self.scheduler.waiting and have == float("inf")):
-            self._calm_down()
-        return said
+        return arrived
 
     def _get_busy(self) -> None:
         for core in self._cores:
             core.get_busy(self._now)
-        self.busy, self._quiet, self._fresh = True, 0, True
+        self.busy, self._quiet = True, 0
         self.allocation.begin_busy()
 
-    def _calm_down(self) -> None:
-        for core in self._cores:
-            core.calm_down(self._now)
-        self.busy = False
-
-    # ------------------------------------------------------------------ what is said
-
-    def _released(self, progress: int) -> list[tuple[Batch, int]]:
-        """What the plan above, or the user, may be told now."""
-        if self._above is None:
-            (batches,) = self._held
-            self._held = [[]]
-            said = _together(batches)
-            return [] if said is None else [(said, self._now)]
-        until = progress - 1
-        if until <= self._said_until:
-            return []
-        feeds: dict[Key, Batch] = {}
-        for n, core in enumerate(self._cores):
-            assert core.core.stream is not None
-            whole = _together(self._held[n])
-            width = len(core.core.node.schema)
-            ready = empty(width)
-            self._held[n] = []
-            if whole is not None:
-                cut = int(np.searchsorted(whole.ts, progress))
-                ready = whole.slice(0, cut)
-                if cut < len(whole):
-                    self._held[n] = [whole.slice(cut, len(whole))]
-            feeds["stream", core.core.stream.name.lower()] = as_changes(ready)
-        for key in self._above.sources:
-            if key[0] == "table":
-                feeds[key] = self._due(key, until)
-        self._tables = [(now, held) for now, held in self._tables if now > until]
-        self._said_until = until
-        return [(self._above.step(feeds, until), until)]
-
-    def _due(self, key: Key, until: int) -> Batch:
-        """A table's changes up to an instant."""
-        parts = [held[key] for _, held in self._tables]
-        ready = [b.take(np.flatnonzero(b.ts <= until)) for b in parts if len(b)]
-        for _, held in self._tables:
-            later = held[key].ts > until
-            held[key] = held[key].take(np.flatnonzero(later))
-        filled = [b for b in ready if len(b)]
-        if not filled:
-            return parts[0].slice(0, 0) if parts else empty(0)
-        return filled[0] if len(filled) == 1 else _joined(filled)
+    # ------------------------------------------------------------------ what is held
 
     def current(self, now: int) -> Batch | None:
-        return None if self._above is None else self._above.current(self._said_until)
+        return self._above.current()
 
     @property
     def waiting(self) -> int:
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
+
+    def rerank(self, root: Root) -> None:
+        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
+        above, found = cores(root, "core")
+        if above is not None and any(isinstance(node, Reliable) for node in every(above.node)):
+            raise StateError(
+                "groups that answer from samples are kept by level: their ranks stay as they are",
+                hint="register the query anew, with the new ranks",
+            )
+        levels = root.levels
+        for core, new in zip(self._cores, found, strict=True):
+            core.rerank(new, new.disjuncts(levels.ranks, levels.over))
+        self.root = root
+        self.scheduler.rerank()
+        self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
+        self.allocation.begin_busy()
+        self.outlive(levels.lifespan)
+
+    def outlive(self, lifespan: int | None) -> None:
+        """Another lifespan, also for what waits already."""
+        self.scheduler.lifespan = lifespan
+
+    def holdings(self, node: Node) -> list[Holding]:
+        """At the root: what waits where."""
+        if node is not self.root.node:
+            return []
+        if not self.busy:
+            return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
+        found = []
+        for n, core in enumerate(self._cores):
+            for stage in core.routes.stages:
+                assessed = sorted({d.level for d in stage.assessed})
+                sorts = f", rank {', '.join(map(str, assessed))} is found before it" if assessed else ""
+                found.append(Holding(place(n, stage), f"lanes by rank{sorts}", stage.waiting))
+        return found
+
+    def load(self) -> dict[str, Any]:
+        """How it stands: for progress, EXPLAIN and people."""
+        return {
+            "busy": self.busy,
+            "waiting": self.waiting,
+            "active": sorted(self.scheduler.active) if self.busy else [],
+            **self.tallies.json(),
+        }
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        super().mark_strings(mark)
+        self._above.mark_strings(mark)
+        for n, part in enumerate(self._incoming):
+            for _, schema, batch in self._places(n, part):
+                mark_rows(mark, schema, batch)
+
+    def _places(self, number: int, part: Slice) -> Iterator[tuple[str, Schema, Batch]]:
+        """What came and was not worked on yet, under names."""
+        for n, (core, own) in enumerate(zip(self._cores, part.rows, strict=True)):
+            for i, (one, batch) in enumerate(zip(core.core.inputs, own, strict=True)):
+                yield f"in{number}.{n}.{i}", one.schema, batch
+        for i, (key, batch) in enumerate(part.tables.items()):
+            yield f"in{number}.table{i}", self._schemas[key], batch
+
+    def saved(self) -> Arena:
+        arena = Arena()
+        arena.arrays = dict(self.arena.arrays)
+        about = {
+            "busy": self.busy,
+            "incoming": [part.now for part in self._incoming],
+            "now": self._now,
+            "until": self._above.until,
+            "time": [self._time, self._quiet, self._steps],
+            "units": [self._owed, self._price, self.spent],
+            "tallies": self.tallies.save(),
+            "scheduler": self.scheduler.save(arena),
+            "allocation": self.allocation.save(),
+        }
+        arena.keep(TOLD, np.frombuffer(json.dumps(about).encode(), np.uint8))
+        self._above.save(arena)
+        for n, part in enumerate(self._incoming):
+            for name, _, batch in self._places(n, part):
+                keep_changes(arena, name, batch)
+        return arena
+
+    def _take_up(self, was: dict[str, Any]) -> None:
+        self._now = was["now"]
+        self._time, self._quiet, self._steps = was["time"]
+        self._owed, self._price, self.spent = was["units"]
+        self.tallies.take_up(was["tallies"])
+        self.scheduler.take_up(self.arena, was["scheduler"])
+        self.allocation.take_up(was["allocation"])
+        self._above.take_up(self.arena, was["until"])
+        for number, now in enumerate(was["incoming"]):
+            nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
+            tables = {key: empty(len(self._schemas[key])) for key in self.sources if key[0] == "table"}
+            part = Slice(now, nothing, tables)
+            held = [found_changes(self.arena, name, schema) for name, schema, _ in self._places(number, part)]
+            rows = iter(held)
+            part.rows = [[next(rows) for _ in own] for own in part.rows]
+            part.tables = {key: next(rows) for key in part.tables}
+            self._incoming.append(part)
 
 
 def _kept(batch: Batch) -> Batch:
@@ -269,32 +334,3 @@ def _kept(batch: Batch) -> Batch:
         return batch
     columns = tuple(c if c is ABSENT else c.kept() for c in batch.columns)
     return Batch(batch.ts.copy(), batch.exp.copy(), columns, batch.sign)
-
-
-def _together(batches: Sequence[Batch]) -> Batch | None:
-    """In time order; in an instant as their driving rows came."""
-    filled = [b for b in batches if len(b)]
-    if not filled:
-        return None
-    whole = filled[0] if len(filled) == 1 else _joined(filled)
-    order = np.arange(len(whole)) if whole.lineage is None else whole.lineage
-    if (np.diff(whole.ts) >= 0).all() and (np.diff(order) >= 0).all():
-        return whole
-    return whole.take(np.lexsort((order, whole.ts)))
-
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    columns = tuple(
-        ABSENT if parts[0] is ABSENT else concat(parts)
-        for parts in zip(*(b.columns for b in batches), strict=True)
-    )
-    signs = None
-    if any(b.sign is not None for b in batches):
-        signs = np.concatenate([np.ones(len(b), np.int8) if b.sign is None else b.sign for b in batches])
-    lineage = None
-    if all(b.lineage is not None for b in batches):
-        lineage = np.concatenate([b.lineage for b in batches])
-    return Batch(
-        np.concatenate([b.ts for b in batches]), np.concatenate([b.exp for b in batches]), columns, signs,
-        lineage=lineage,
-    )  # fmt: skip

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.data.types import Type
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StateError
 from penstock.flow.meetings import meeting_streams, shared_joins
+from penstock.operators.contract import Site
 from penstock.operators.evaluate import Evaluator
+from penstock.operators.select import Projection
 from penstock.plan.catalog import Function
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
-from penstock.plan.levels import Ranked as Levels
+from penstock.plan.needed import all_of, needed_below
+from penstock.plan.nodes import Project
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -117,17 +120,12 @@ class Running:
         now: int,
         *,
         may_move: bool,
-        levels: Levels | None = None,
         time_type: Type = Type.BIGINT,
     ) -> tuple[Tail, Evaluator]:
         """A plan to run: one that runs already, if it is equal and began at the same instant."""
         if self._policies.budget is not None:
             evaluator = Evaluator(self._strings, self._functions)
-            levels = Levels() if levels is None else levels
-            ranked = Ranked(
-                root, levels, evaluator, self._strings, self._functions, since, time_type,
-                self._policies.allocation, self._policies.seed,
-            )  # fmt: skip
+            ranked = Ranked(root, evaluator, self._strings, self._functions, since, time_type, self._policies)
             return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None
@@ -196,6 +194,35 @@ class Running:
                 standing.evaluator, standing.pipeline = evaluator, tail.pipeline
                 self._slices[old.slice] -= 1
                 self._slices[tail.pipeline.slice] += 1
+
+    def rerank(self, standing: Standing, root: Root) -> None:
+        """Let a query's results say another rank: they are what they were, and so is all that is remembered."""
+        pipeline, tail = standing.pipeline, self.tails.get(id(standing.pipeline))
+        old, new = standing.root.node, root.node
+        simple = isinstance(old, Project) and isinstance(new, Project) and old.input == new.input
+        if not simple or (tail is not None and len(tail.standings) > 1):
+            raise StateError(
+                f"query {standing.name} runs together with others, or its plan hangs on its ranks",
+                hint="register the query anew, with the new ranks",
+            )
+        assert isinstance(new, Project)
+        (kept,), (read,) = needed_below(old, all_of(old)), needed_below(new, all_of(new))
+        if not read <= kept:
+            names = ", ".join(new.input.schema[i].name for i in sorted(read - kept))
+            raise StateError(
+                f"the running query does not keep {names}, which the criteria read",
+                hint="register the query anew, with the new criteria",
+            )
+        _, inputs = pipeline.stages[-1]
+        site = Site(pipeline.arena, "rank", standing.evaluator, standing.since, self._upkeep, False, False)
+        pipeline.stages[-1] = Projection(site, new.outputs, all_of(new)), inputs
+        pipeline.likeness = (
+            *pipeline.likeness,
+            standing.name,
+        )  # it says something else of rows than others that were like it
+        if tail is not None and tail.key is not None:
+            del self._known[tail.key]
+            tail.key = None
 
     def begin(self, standing: Standing, tail: Tail) -> None:
         """Let a query take part."""

@@ -33,6 +33,7 @@ from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
 from penstock.runtime.build import JOIN, build
 from penstock.runtime.embedded import Engine
+from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
 from penstock.state import file
 from penstock.state.arena import Arena
@@ -89,7 +90,7 @@ def dump(engine: Engine) -> Snapshot:
     first: dict[int, int] = {}
     for n, standing in enumerate(engine.queries.values()):
         if first.setdefault(id(standing.pipeline), n) == n:
-            put(f"query/{n}/state", standing.pipeline.arena)
+            put(f"query/{n}/state", standing.pipeline.saved())
         put(f"query/{n}/answer", standing.answer.save(engine.clock))
     shared: dict[str, Any] = {}
     if engine.sharing is not None and engine.sharing.joins:
@@ -178,8 +179,10 @@ def restore(
     saved = _Saved(snapshot.arrays)
     were = Policies.of(meta["policies"])
     engine = Engine(catalog, _upkeep(meta["upkeep"]), were if policies is None else policies)
-    if meta["queries"] and engine.policies.share is not were.share:
-        raise StateError(f"the queries in the snapshot run with share={were.share}")
+    for name in ("share", "budget"):
+        was_, is_ = getattr(were, name), getattr(engine.policies, name)
+        if meta["queries"] and (was_ != is_ if name == "share" else (was_ is None) != (is_ is None)):
+            raise StateError(f"the queries in the snapshot run with {name}={was_}")
     with saved.arena("strings", "the strings") as arena:
         engine.strings.take_up(arena)
     for stream in catalog.streams.values():
@@ -245,8 +248,16 @@ def _resumed(
     what = f"query {was['name']}"
     assert engine.time_type is not None
     _check(what, was, _plan(root, keeps(root, keep)))
+    upkeep = engine.upkeep
     if other is not None:
         evaluator, pipeline = other.evaluator, other.pipeline
+    elif engine.policies.budget is not None:
+        evaluator, upkeep = Evaluator(engine.strings, engine.catalog.functions), Upkeep()
+        with saved.arena(f"{place}/state", what) as arena:
+            pipeline = Ranked(
+                root, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
+                engine.policies, arena,
+            )  # fmt: skip
     else:
         evaluator = Evaluator(engine.strings, engine.catalog.functions)
         sharing = engine.sharing if was["shares"] else None
@@ -264,7 +275,7 @@ def _resumed(
             )
     with saved.arena(f"{place}/answer", what) as arena:
         answer = Answer(
-            root, engine.strings, engine.time_type, engine.upkeep, keep=keep, told=pipeline.told, arena=arena
+            root, engine.strings, engine.time_type, upkeep, keep=keep, told=pipeline.told, arena=arena
         )
     failed = None if was["failed"] is None else StateError(was["failed"])
     return Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)

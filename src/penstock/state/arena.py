@@ -28,6 +28,8 @@ class Arena:
         self.arrays: dict[str, Array] = {}
         self.visits = 0
         """Rows that state was touched for in this process: put in, looked at, met, taken out."""
+        self.beside: dict[str, int] = {}
+        """Bytes of what can be made again and is not saved, by who holds it."""
         self._strings: set[str] = set()
         self._saved = None if saved is None else dict(saved)
         self._partly = partly
@@ -77,7 +79,7 @@ class Arena:
 
     @property
     def size_bytes(self) -> int:
-        return sum(a.nbytes for a in self.arrays.values())
+        return sum(a.nbytes for a in self.arrays.values()) + sum(self.beside.values())
 
     # ------------------------------------------------------------------ rows
 

@@ -107,16 +107,16 @@ class Stock:
         """The rows that were built and are there."""
         return np.flatnonzero(self._slab["there"] & (self.built < UNBUILT)).astype(np.int32)
 
-    def purge(self, progress: int) -> int:
-        """Let go of built rows that end before anything that is still to come; returns how many."""
-        idle = (self.built < UNBUILT) | (self._slab["rest"] > 0)
-        slots = np.flatnonzero(self._slab["there"] & idle & (self.exp <= progress)).astype(np.int32)
+    def purge(self, met: int, named: int) -> None:
+        """Let go of rows that end before anything that could meet them (built) or name them (laid aside)."""
+        there, built = self._slab["there"], self.built < UNBUILT
+        over = np.where(built, self.exp <= met, (self._slab["rest"] > 0) & (self.exp <= named))
+        slots = np.flatnonzero(there & over).astype(np.int32)
         if len(slots):
             linked = slots[self.built[slots] < UNBUILT]
             for index in self.indexes:
                 chains.unlink_slots(linked, index.head, index.chain, index.back)
             self.drop(slots)
-        return len(slots)
 
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.pool.frame.at(slots)

@@ -14,18 +14,21 @@ from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.kernels import tree as kernel
 from penstock.kernels import tree_store as store
+from penstock.kernels.tree_bits import CROWD, LEAST_PANE, MOST_PANE
+from penstock.kernels.tree_partners import OFTEN
+from penstock.kernels.tree_wanted import TRIAL
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, LEAST_PANE = 64, 32
+LEAST_ROOM, FEW_WORDS = 64, 128
 
 
 class TreeState:
-    """`spec`: see `kernels.tree`. `words[i]`: key words of source i; `links[i]`: its indexes; `parts[u]`: sources below node u.
+    """`spec`: see `kernels.tree`. `parts[u]`: sources below node u; `indexes`: whose rows each would hold.
 
-    `equalities`: how many there are. `nested`: one bucket an index, so that a state is searched from its newest row on.
+    `equalities`: how many there are. `nested`: one bucket a node and no index, so that a state is searched from its newest row on.
     """
 
     def __init__(
@@ -51,11 +54,31 @@ class TreeState:
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.links: Array = arena.array(f"{name}.links", np.int32, 0)
         self.bits: Array = arena.array(f"{name}.bits", np.uint64, 0)
+        self._filtered = self._compared()
+        self._asked = np.array([j not in below for below in parts for j in range(self._n)])
         self.work = np.zeros((kernel.WORK, max(len(parts) + 1, equalities)), np.int64)
         self.lists = np.zeros(0, np.int32)
         self._fit_lists()
         if len(self.bits) == 0 and self.asks.size:
-            self._lay_bits(np.full(self.asks.shape[0], LEAST_PANE))
+            self._lay_bits(self._sizes())
+
+    def _sizes(self) -> Ints:
+        """By question: words of a pane of both filters as they are, but least where there is no key, and none for rows that none asks about."""
+        filters = self.filters
+        sizes = np.maximum(filters[:, :, kernel.PANE] + 1, 0)
+        empty = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) == 0
+        sizes[empty[:, 0], 0] = np.where(self._asked, LEAST_PANE, 0)[empty[:, 0]]
+        sizes[empty[:, 1], 1] = 0
+        return sizes
+
+    def _compared(self) -> Array:
+        """By question: whether an inner node asks a source for its keys, and not only whether it is empty."""
+        start, n = int(self.spec[kernel.VIA]), self._n
+        via = self.spec[start : start + len(self._parts) * n].reshape(-1, n) >= 0
+        via[:n], via[-1:] = False, False
+        if self.spec[kernel.DEMAND] != kernel.JIT:
+            via[:] = False
+        return via.ravel()
 
     def _fit_lists(self) -> None:
         """Room for partners of an event, and for every row to be taken up by one."""
@@ -83,6 +106,11 @@ class TreeState:
     def asks(self) -> Ints:
         count = len(self._parts) * self._n if self._owners else 0
         return self._registers(int(self.spec[kernel.ASK]), count, kernel.ASK_WORDS)
+
+    @property
+    def filters(self) -> Ints:
+        """By question: the one of what waits, and the one of what has come."""
+        return self.asks.reshape(-1, 3, kernel.FILTER_WORDS)[:, :2]
 
     def counter(self, which: int) -> int:
         return int(self.regs[int(self.spec[kernel.COUNT]) + which])
@@ -130,11 +158,9 @@ class TreeState:
         places: Ints = np.arange(tail, used) & mask
         return places
 
-    def aside(self, i: int, now: int) -> int:
-        """Live rows of a source that are set aside."""
-        rows = self.live(i)
-        own = self.links[int(self.sources[i, kernel.LINK]) + rows * int(self.sources[i, kernel.LINKS])]
-        return int(((own == kernel.SUSPENDED_ROW) & (self.table(i)[rows, 0] > now)).sum())
+    def aside(self, i: int) -> int:
+        """Rows of a source that are set aside."""
+        return int(self.sources[i, kernel.ASIDE])
 
     def partials(self, u: int, now: int) -> int:
         """Partial results of an inner node that are alive."""
@@ -143,28 +169,44 @@ class TreeState:
 
     def expire(self, now: int) -> None:
         """What has ended by `now` is gone; of partial results, when half of the time to the latest has passed."""
-        store.expire(now, self.spec, self.regs, self.rows)
+        store.expire(now, self.spec, self.regs, self.rows, self.links)
         for u in self._inner:
             node = self.nodes[u]
             if node[kernel.FILLED] and node[kernel.DUE] <= now:
                 store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
                 self._due(u, now)
-        asks = self.asks
-        for pane in (0, 1):
-            over = (asks[:, kernel.UNTIL + pane] <= now) & (asks[:, kernel.FULL + pane] > 0)
-            for ask in np.flatnonzero(over).tolist():
-                self._pane(ask, pane)[:] = 0
-                asks[ask, kernel.FULL + pane] = 0
+        if self._owners:
+            filters, indexes = store.end_keys(now, self.spec, self.regs, self.bits)
+            if filters:
+                self._lay_bits(self._sizes())
+            if indexes:
+                self._lay_out(self.sources[:, kernel.MASK] + 1, self.nodes[:, kernel.ROOM].copy())
 
     def widen(self) -> None:
-        """Larger panes for questions at which many wait."""
-        asks = self.asks
-        words = asks[:, kernel.PANE] + 1
-        full = asks[:, kernel.FULL : kernel.FULL + 2].max(axis=1)
-        crowded = (full > kernel.CROWD * words) & (words < kernel.MOST_PANE)
-        if crowded.any():
-            self._lay_bits(np.minimum(np.where(crowded, 8, 1) * words, kernel.MOST_PANE))
+        """Larger panes where there are many keys; filters and indexes that are wanted. Whoever would be next has its turn, too."""
+        filters = self.filters
+        words = filters[:, :, kernel.PANE] + 1
+        crowd = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) / (
+            CROWD * np.maximum(words, 1)
+        )
+        if (words < 0).any() or (crowd > 1).any():
+            fits = words >= MOST_PANE
+            sizes = self._sizes()
+            sizes[(crowd > 0.5) & ~fits & (words <= FEW_WORDS)] *= 2
+            sizes[(crowd > 0.9) & ~fits] *= 2
+            wanted = (words[:, 1] <= 0) & self._filtered & (2 * self.asks[:, kernel.TESTED] > TRIAL)
+            sizes[wanted, 1] = self._fitting()[wanted]
+            filters[wanted, 1, kernel.UPTO] = -1
+            self._lay_bits(sizes)
+        if (self.indexes[:, kernel.SOUGHT] > OFTEN).any():
+            self._add_indexes()
         self.regs[int(self.spec[kernel.COUNT]) + kernel.CROWDED] = 0
+
+    def _fitting(self) -> Ints:
+        """By question: words of a pane for the keys of the source that is asked."""
+        rings = self.sources[:, kernel.MASK] + 1
+        words = [power_of_two(max(LEAST_PANE, int(ring) // (CROWD * kernel.PANES))) for ring in rings]
+        return np.tile(words, len(self._parts))
 
     def _due(self, u: int, now: int) -> None:
         latest = int(self.nodes[u, kernel.LATEST])
@@ -184,10 +226,26 @@ class TreeState:
     def _buckets(self, rows: int) -> int:
         return 1 if self._nested else power_of_two(rows)
 
+    def _add_indexes(self) -> None:
+        """Indexes that were sought often are kept from now on, behind all else; nothing moves."""
+        links = len(self.links)
+        for x in np.flatnonzero(2 * self.indexes[:, kernel.SOUGHT] > OFTEN).tolist():
+            links = self._place_index(x, links)
+        old = self.links
+        self.links = self._arena.array(f"{self._name}.links", np.int32, links, -1)
+        self.links[: len(old)] = old
+
+    def _place_index(self, x: int, links: int) -> int:
+        """An index lies from here on, and is empty; returns where it ends."""
+        ring = int(self.sources[self._owners[x], kernel.MASK]) + 1
+        self.indexes[x] = links + ring, ring - 1, links, int(self.sources[self._owners[x], kernel.TAIL]), 0
+        return links + 2 * ring
+
     def _lay_out(self, ring: Ints, room: Ints) -> None:
         """Give every source and node its room in fresh arrays."""
         arena, name = self._arena, self._name
         sources, nodes, indexes = self.sources, self.nodes, self.indexes
+        idle = indexes[:, kernel.LINKED] < sources[self._owners, kernel.TAIL]
         old, old_rows, old_links = self.regs.copy(), self.rows, self.links
         was_source = old[: sources.size].reshape(sources.shape)
         start = int(self.spec[kernel.NODE])
@@ -197,7 +255,7 @@ class TreeState:
             source[kernel.MASK] = ring[i] - 1
             source[kernel.BASE], source[kernel.LINK] = rows, links
             rows += int(ring[i] * source[kernel.WIDTH])
-            links += int(ring[i] * source[kernel.LINKS])
+            links += int(ring[i])
         for u in self._inner:
             nodes[u, kernel.ROOM] = room[u]
             nodes[u, kernel.PLACE], nodes[u, kernel.PARTS] = rows, links
@@ -207,10 +265,11 @@ class TreeState:
             buckets = self._buckets(int(ring[u] if u < self._n else room[u]))
             node[kernel.HEADS], node[kernel.BUCKETS] = links, buckets - 1
             links += buckets
-        for x, owner in enumerate(self._owners):
-            buckets = self._buckets(int(ring[owner]))
-            indexes[x] = links, buckets - 1
-            links += buckets
+        for x in np.flatnonzero(indexes[:, kernel.COLUMN] >= 0).tolist():
+            if idle[x]:
+                indexes[x, kernel.COLUMN] = kernel.NOT_KEPT
+            else:
+                links = self._place_index(x, links)
         self.rows = arena.array(f"{name}.rows", np.int64, rows)
         self.links = arena.array(f"{name}.links", np.int32, links, -1)
         for i in range(self._n):
@@ -233,11 +292,11 @@ class TreeState:
         self.frames[i].fit(size)
         if before == 0:
             return
-        for new, held, base, width in (
-            (self.rows, old_rows, kernel.BASE, kernel.WIDTH),
-            (self.links, old_links, kernel.LINK, kernel.LINKS),
+        for new, held, base, count in (
+            (self.rows, old_rows, kernel.BASE, int(source[kernel.WIDTH])),
+            (self.links, old_links, kernel.LINK, 1),
         ):
-            at, count = int(source[base]), int(source[width])
+            at = int(source[base])
             ring = held[int(was[base]) : int(was[base]) + before * count]
             new[at : at + size * count].reshape(-1, before * count)[:] = ring
         if size > before:
@@ -255,27 +314,26 @@ class TreeState:
         by = sources[:, kernel.TAIL] & ~sources[:, kernel.MASK]
         for field in (kernel.USED, kernel.TAIL, kernel.SEEN):
             sources[:, field] -= by
+        if self._owners:
+            filters = self.filters.reshape(len(self._parts), self._n, 2, -1)
+            filters[..., kernel.UPTO] -= by[:, None]
         for u in self._inner:
             at, filled, width = (int(self.nodes[u, f]) for f in (kernel.PARTS, kernel.FILLED, kernel.PART))
             parts = self.links[at : at + filled * width].reshape(filled, width)
             parts[:, : width - 1] -= by[list(self._parts[u])].astype(np.int32)
         self._chain_anew()
 
-    def _pane(self, ask: int, pane: int) -> Array:
-        words = int(self.asks[ask, kernel.PANE]) + 1
-        first = int(self.asks[ask, kernel.BITS]) + pane * words
-        return self.bits[first : first + words]
-
     def _lay_bits(self, sizes: Ints) -> None:
-        """Panes of these sizes; a bit of a smaller one stands in every part of the larger."""
-        asks, old = self.asks, self.bits
-        was = asks[:, [kernel.BITS, kernel.PANE]].copy()
-        asks[:, kernel.BITS] = 2 * (np.cumsum(sizes) - sizes)
-        asks[:, kernel.PANE] = sizes - 1
-        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, 2 * int(sizes.sum()), 0)
+        """Filters with panes of these sizes; a bit of a smaller one stands in every part of the larger."""
+        filters, old = self.filters, self.bits
+        was = filters[:, :, [kernel.BITS, kernel.PANE]].copy()
+        filters[:, :, kernel.BITS] = kernel.PANES * (np.cumsum(sizes).reshape(sizes.shape) - sizes)
+        filters[:, :, kernel.PANE] = sizes - 1
+        self.bits = self._arena.array(f"{self._name}.bits", np.uint64, kernel.PANES * int(sizes.sum()), 0)
         if not len(old):
             return
-        for ask, pane in np.argwhere(asks[:, kernel.FULL : kernel.FULL + 2] > 0).tolist():
-            words, size = int(was[ask, 1]) + 1, int(sizes[ask])
-            held, new = int(was[ask, 0]) + pane * words, int(asks[ask, kernel.BITS]) + pane * size
+        full = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].any(axis=2)
+        for ask, which in np.argwhere(full).tolist():
+            words, size = kernel.PANES * (int(was[ask, which, 1]) + 1), kernel.PANES * int(sizes[ask, which])
+            held, new = int(was[ask, which, 0]), int(filters[ask, which, kernel.BITS])
             self.bits[new : new + size].reshape(-1, words)[:] = old[held : held + words]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from penstock.data.clock import MICROSECONDS
 from penstock.errors import BindError, DataError, StateError
 from penstock.runtime.border import FOREIGN
 
@@ -22,6 +23,19 @@ def microseconds(value: dt.datetime | str) -> int:
             raise DataError(f"{value!r} is not a time", hint="write 2026-01-31T12:00:00") from None
     since = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1) - (value.utcoffset() or dt.timedelta())
     return since // dt.timedelta(microseconds=1)
+
+
+def interval(value: str, what: str) -> int:
+    """A length of time in microseconds.
+
+    >>> interval("50 milliseconds", "a budget")
+    50000
+    """
+    number, _, unit = value.strip().upper().partition(" ")
+    length = MICROSECONDS.get(unit.strip()) or MICROSECONDS.get(unit.strip().removesuffix("S"))
+    if not number.isdecimal() or length is None or int(number) == 0:
+        raise StateError(f"{value!r} is not {what}", hint="give a length of time, like '50 milliseconds'")
+    return int(number) * length
 
 
 def sql_text(value: object, method: str) -> str:

@@ -98,6 +98,11 @@ class SparkSession(Session):
 
     def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
         super().__init__(options)
+        if options.wall is not None:
+            raise StateError(
+                f"budget={options.budget!r}: on Spark a step's budget is a number of work units",
+                hint="steps are replayed after a crash, and must be worth the same again",
+            )
         self.spark = spark
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
         self._frames: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from penstock.plan.policies import Policies
 from penstock.plan.trees import Demand, Pairs, Shape, Tree, pairs_of
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.state.calendar import MOST
+from penstock.surfaces.arguments import interval
 
 _CHOICES = {
     "demand": ("jit", "doe", "off"),
@@ -19,15 +20,16 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget`: work units per step (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
+    """`budget`: work units per step, or a time like "50 milliseconds" (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
-    `tree`, its shape; `probing`, how states are searched (`plan.trees`)."""
+    `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
+    partial populations and say so (`plan.partial`)."""
 
     join: str = "auto"
     demand: str = "jit"
     expiry: str = "upa"
     allocation: str = "prefer"
-    budget: int | None = None
+    budget: int | str | None = None
     seed: int = 0
     eager: int | None = None
     lazy: float = 0.05
@@ -37,6 +39,7 @@ class Options:
     routing: str = "thompson"
     tree: str | Pairs = "left-deep"
     probing: str = "index"
+    sampling: bool = True
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -51,8 +54,9 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        if not isinstance(self.replan, bool):
-            raise StateError(f"option replan={self.replan!r} is neither True nor False")
+        for name in ("replan", "sampling"):
+            if not isinstance(getattr(self, name), bool):
+                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
         shapes = [shape.value for shape in Shape]
         if not isinstance(self.tree, str):
             Tree(pairs=pairs_of(self.tree))
@@ -67,20 +71,27 @@ class Options:
     @property
     def upkeep(self) -> Upkeep:
         """What the engine is told of it."""
-        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree)
+        demand = Demand(self.demand)
+        return Upkeep(Expiry(self.expiry), self.eager, self.lazy, self.partitions, self._tree, demand)
 
     @property
     def _tree(self) -> Tree | None:
         if self.join != "tree":
             return None
-        demand, nested = Demand(self.demand), self.probing == "nested"
+        nested = self.probing == "nested"
         if isinstance(self.tree, str):
-            return Tree(Shape(self.tree), demand, nested)
-        return Tree(Shape.LEFT_DEEP, demand, nested, pairs_of(self.tree))
+            return Tree(Shape(self.tree), nested)
+        return Tree(Shape.LEFT_DEEP, nested, pairs_of(self.tree))
 
     @property
     def policies(self) -> Policies:
-        return Policies(self.share, self.routing, self.join, self.seed, self.budget, self.allocation)
+        budget = self.wall if isinstance(self.budget, str) else self.budget
+        return Policies(self.share, self.routing, self.join, self.seed, budget, self.allocation)
+
+    @property
+    def wall(self) -> int | None:
+        """Microseconds that a step may take, if its budget is given as time."""
+        return interval(self.budget, "a budget") if isinstance(self.budget, str) else None
 
 
 def options(given: dict[str, object]) -> Options:

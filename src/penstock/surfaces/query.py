@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,8 +11,11 @@ from penstock.errors import StateError
 from penstock.language import AlterQuery
 from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
+from penstock.plan.levels import levels_of, with_rank
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
+from penstock.plan.roots import top
+from penstock.rules import optimize
 from penstock.rules.walk import every
 from penstock.runtime.running import Standing
 
@@ -47,6 +50,10 @@ class Query:
     def sql(self) -> str:
         return self._bound.text
 
+    def is_of(self, bound: Bound) -> bool:
+        """Whether it asks what another text asks."""
+        return self._bound.root == bound.root
+
     @property
     def lifespan(self) -> int | None:
         """LIFESPAN in microseconds (plain units if written without one); None: results never go stale."""
@@ -60,10 +67,26 @@ class Query:
     def alter(self, statement: AlterQuery) -> None:
         """Take another lifespan or other ranks, as ALTER QUERY says; the query runs on undisturbed."""
         self._check_registered()
+        bound = self._bound
         if statement.lifespan is not None:
-            self._bound = dataclasses.replace(self._bound, lifespan=statement.lifespan)
+            bound = dataclasses.replace(bound, lifespan=statement.lifespan)
         if statement.ranks is not None:
-            self._bound = dataclasses.replace(self._bound, ranks=statement.ranks)
+            # Whether results say their rank was settled when the query was registered.
+            root = with_rank(bound.root, statement.ranks if bound.ranks else ())
+            bound = dataclasses.replace(bound, root=root, ranks=statement.ranks, over=statement.over)
+        standing = self._standing
+        if bound.root == self._bound.root:
+            root_ = dataclasses.replace(standing.root, levels=levels_of(bound))
+        else:
+            root_ = top(optimize(bound.root), levels_of(bound))
+        self._session.engine.alter(standing, root_)
+        self._bound = bound
+
+    @property
+    def load(self) -> dict[str, Any]:
+        """With a budget: what waits, and by rank what was delivered (and how late), expired and shed; else nothing."""
+        self._session.engine.settle()
+        return self._session.engine.loads().get(self.name, {})
 
     @property
     def size_bytes(self) -> int:
@@ -83,8 +106,15 @@ class Query:
         self._session.engine.settle()
         return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
+    @property
+    def partial_results(self) -> dict[str, int]:
+        """Of the query's joins of three inputs or more, in this process: partial results made, suppressed because some input could
+        not support them, and questions asked to know."""
+        self._session.engine.settle()
+        return self._standing.pipeline.counted()
+
     def explain(self) -> str:
-        """The plan, every edge with its pattern and why, what its operators remember, and what would announce all ends."""
+        """The plan, every edge with its pattern and why, what its operators remember and make, and what would announce all ends."""
         engine, standing = self._session.engine, self._standing
         engine.settle()
         expected = by_node(standing.root.node, engine.statistics(standing))
@@ -98,6 +128,11 @@ class Query:
             if held:
                 rows = sum(one.rows for one in held)
                 said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
+            counted = standing.pipeline.counted(running[id(node)])
+            if any(counted.values()):
+                asked = counted.pop("asked", 0)
+                said.append("partial results: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()))
+                said[-1] += f"; {asked:,} questions asked" if asked else ""
             if node is standing.root.node:
                 said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
             return said

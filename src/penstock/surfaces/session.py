@@ -32,8 +32,9 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
-from penstock.plan.levels import Ranked
+from penstock.plan.levels import levels_of
 from penstock.plan.nodes import Query as Bound
+from penstock.plan.partial import partial
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
@@ -68,6 +69,7 @@ class Session:
         self.options = options
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
+        self.engine.wall = options.wall
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
 
@@ -143,8 +145,9 @@ class Session:
                 self.drop(name)
             case DropStream(name) | DropTable(name):
                 self._drop_relation(name)
-            case Explain(query):
-                return explain(optimize(query.root))
+            case Explain(query, analyze):
+                running = [one for one in self._queries.values() if one.is_of(query)] if analyze else []
+                return running[0].explain() if running else explain(optimize(query.root))
             case Select(query):
                 return self._register(None, query, keep=False)
             case AlterQuery():
@@ -263,16 +266,20 @@ class Session:
             name = f"q{self._unnamed}"
         name = checked_name(name, "a query")
         _new_name(name, self._queries)
-        root = top(optimize(bound.root))
+        levels = levels_of(bound)
+        node = optimize(bound.root)
+        sampled = None
+        if self.options.budget is not None and self.options.sampling and self.engine.time_type is not None:
+            sampled = partial(node, levels, self.engine.time_type)
+        root = top(node, levels) if sampled is None else sampled
         replan = None
         if self.options.replan and has_choice(root.node):
 
             def replan(known: Statistics) -> list[Root]:
                 # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
-                return [top(optimize(bound.root, known, once=once)) for once in (True, False)]
+                return [top(optimize(bound.root, known, once=once), levels) for once in (True, False)]
 
-        levels = Ranked(bound.lifespan, bound.ranks, bound.over)
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan, levels=levels)
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made

@@ -232,9 +232,32 @@ def _together() -> None:
             stem.apart = True  # as if each row were wanted by others
 
 
+def _asking() -> None:
+    """Rows of b have many partners that c has nobody for, asked and unasked; and in the last join all are compared with all."""
+    for demand, cycle in (("off", ""), ("jit", ""), ("jit", " AND b.y = c.x")):
+        session = Session(Options(join="mjoin", demand=demand))
+        for stream in ("a", "b", "c"):
+            session.create_stream(stream, {"ts": "BIGINT", "x": "INT", "y": "INT"}, time="ts")
+        session.query(
+            f"SELECT a.x FROM a [RANGE 90], b [RANGE 90], c [RANGE 90] WHERE a.x = b.x AND a.y = c.y{cycle}"
+        )
+        for stream, y in (("a", 1), ("b", 2), ("c", 3)):
+            session.push(stream, {"ts": list(range(900)), "x": [1] * 900, "y": [y] * 900})
+        session.advance(900)
+
+
 _TREES = [
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.s = m.s",
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.x = m.x AND l.y = m.y",
+]
+
+
+_RANKED = [
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, n WHERE l.x = r.x AND n.k = l.x RANK 1 CRITERIA (l.y > 1)",
+    (
+        "SELECT l.x, COUNT(*) AS n FROM a [RANGE 4] AS l, c [RANGE 6] AS r WHERE l.x = r.x GROUP BY l.x"
+        " LIFESPAN 100 RANK 1 CRITERIA (l.y > 1)"
+    ),
 ]
 
 
@@ -244,12 +267,14 @@ def warm() -> float:
     _growth()
     _crowd()
     _together()
+    _asking()
     statements = _statements()
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
     for demand in ("off", "jit"):
         _session(_TREES, Options(join="tree", demand=demand))
+    _session(_RANKED, Options(budget=5))
     timed = [
         "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
         "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",

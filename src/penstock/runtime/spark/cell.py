@@ -30,6 +30,7 @@ from penstock.runtime import snapshot
 from penstock.runtime.border import write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.known import summed
 from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.places import whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
@@ -225,6 +226,9 @@ class Cell:
             shown = lower.clock
             views = lower.views(header["views"]) if lay_down else {}
         upper.raise_inner(header["inner"]["until"])
+        for stage in (lower, upper):
+            # Finite input ends with everything worked on; else what there are no units for waits for the next step.
+            stage.engine.go_on() if header["flush"] is None else stage.engine.drain()
         said = lower.changes()
         inner = {name: said.pop(name) for name in plan.lower if name in said}
         results = said | upper.changes()
@@ -247,14 +251,25 @@ class Cell:
             "upper": upper.clock,
             "out": {name: table.num_rows for name, table in results.items()},
             "matched": {name: _began(table) for name, table in results.items()},
+            "partial": self._partial_results(plan),
             "laid": laid,
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
+            "ranked": lower.engine.loads() | upper.engine.loads(),
             "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
             **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
         }
+
+    def _partial_results(self, plan: Flowing) -> dict[str, dict[str, int]]:
+        """By query, of this step; of one in two stages, of both."""
+        owner = {low.name: name for name, query in plan.queries.items() for low in query.lower}
+        found: dict[str, list[dict[str, int]]] = {}
+        for stage in (self._lower, self._upper):
+            for name, told in stage.partial_results().items():
+                found.setdefault(owner.get(name, name), []).append(told)
+        return {name: summed(told) for name, told in found.items()}
 
     # ------------------------------------------------------------------ what is asked
 

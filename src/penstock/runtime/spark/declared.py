@@ -14,6 +14,7 @@ from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
+from penstock.plan.levels import levels_of
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
@@ -85,7 +86,8 @@ class Declared:
         for option, is_, was in (
             ("expiry", self.upkeep.expiry.value, before.upkeep.expiry.value),
             ("share", self.policies.share, before.policies.share),
-            ("tree", str(self.upkeep.tree), str(before.upkeep.tree)),
+            ("tree", self.upkeep.trees, before.upkeep.trees),
+            ("budget", _limits(self.policies), _limits(before.policies)),
         ):
             if before.queries and is_ != was:
                 raise StateError(
@@ -116,6 +118,11 @@ class Declared:
         return Catalog(dict(self.streams), dict(self.tables), dict(functions))
 
 
+def _limits(policies: Policies) -> str:
+    """Whether steps have a budget: what waits is state. How large it is may change."""
+    return "none" if policies.budget is None else "some"
+
+
 def _essence(relation: Stream | Table) -> tuple[object, ...]:
     more = (relation.time, relation.delay) if isinstance(relation, Stream) else (relation.retroactive,)
     return tuple((f.name.lower(), f.type) for f in relation.schema), more
@@ -131,7 +138,7 @@ def planned(sql: str, catalog: Catalog) -> Root:
     statement = bind(parse(sql)[0], catalog)
     if not isinstance(statement, Select):
         raise StateError(f"not a SELECT: {sql}")
-    return top(optimize(statement.query.root))
+    return top(optimize(statement.query.root), levels_of(statement.query))
 
 
 def _columns(schema: Schema) -> list[list[str]]:

@@ -278,6 +278,11 @@ class Flow:
 
     def _rescale(self) -> None:
         """Go on with as many cells as are wanted."""
+        if self.done and self.declared.policies.budget is not None:
+            raise StateError(
+                f"the checkpoint has {self.cells} cells in which rows wait, and this session wants {self.wanted}",
+                hint="connect with as many cells as before",
+            )
         if self.done:
             self._run(self._decide(None, None), None)  # every cell comes to the clock
             self.settle()
@@ -450,6 +455,8 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "shown": None,
         "out": {},
         "matched": {},
+        "ranked": {},
+        "partial": {},
         "late": {},
         "inner": {},
     }

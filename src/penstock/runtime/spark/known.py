@@ -106,6 +106,11 @@ def report(
     """A step for `lastProgress`; `cells` and `sinks` are seconds."""
     rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
     out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
+    makers = {name for a in answers for name in a.get("partial", {})}
+    partial = {
+        name: {"partialResults": summed(a.get("partial", {}).get(name, {}) for a in answers)}
+        for name in makers
+    }
     return {
         "step": header["step"],
         "batchId": header["batch"],
@@ -121,5 +126,31 @@ def report(
         "late": summed(a["late"] for a in answers),
         "watermarks": known.watermarks,
         "clock": known.clock,
-        "queries": {name: {"numOutputRows": count} for name, count in out.items()},
+        "queries": {
+            name: {
+                "numOutputRows": count,
+                **partial.get(name, {}),
+                **_load([a["ranked"].get(name) for a in answers]),
+            }
+            for name, count in out.items()
+        },
+    }
+
+
+def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
+    """What waits in all cells, and what became of rows by rank; nothing where steps have no budget."""
+    told = [cell for cell in cells if cell is not None]
+    if not told:
+        return {}
+    ranks: dict[int | None, dict[str, int]] = {}
+    for cell in told:
+        for one in cell["ranks"]:
+            sums = ranks.setdefault(one["rank"], dict.fromkeys(("delivered", "expired", "shed"), 0))
+            for what in sums:
+                sums[what] += one[what]
+    order = sorted(ranks, key=lambda rank: (rank is None, rank))
+    return {
+        "waiting": sum(cell["waiting"] for cell in told),
+        "busyCells": sum(cell["busy"] for cell in told),
+        "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
     }

@@ -116,8 +116,10 @@ class Flowing:
 
 def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> Flowing:
     """Plan and place every query; the same in every process. `rates`: see `place`."""
+    waits = declared.policies.budget is not None
     queries = {
-        name: _placed(planned(sql, catalog), cells, name, rates) for name, sql in declared.queries.items()
+        name: _placed(planned(sql, catalog), cells, name, rates, waits=waits)
+        for name, sql in declared.queries.items()
     }
     begun = {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()}
     begun |= {low.name: begun[name] for name, query in queries.items() for low in query.lower}
@@ -151,10 +153,14 @@ def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:
                 yield Fed(read, stage, below.get(stream), (stage, read.name.lower()) in counted, speaks)
 
 
-def _placed(root: Root, cells: int, name: str, rates: Rates) -> Stages:
-    """Nobody gathers a step's changes before the sinks: equal rows of a STRICT query stay together."""
+def _placed(root: Root, cells: int, name: str, rates: Rates, *, waits: bool) -> Stages:
+    """Nobody gathers a step's changes before the sinks: equal rows of a STRICT query stay together.
+
+    `waits`: rows may wait, so that a clock does not tell until when a part below has said everything: the query is not cut.
+    """
     found = stages(root, cells, name, rates, netted=False, accepts=can_hash)
-    if any(f.type in (Type.INTERVAL, Type.NULL) for low in found.lower for f in low.stream.schema):
+    odd = any(f.type in (Type.INTERVAL, Type.NULL) for low in found.lower for f in low.stream.schema)
+    if odd or (waits and found.lower):
         return Stages(
             root, (), place(root, cells, name, rates, netted=False, accepts=can_hash)
         )  # Spark has no such columns

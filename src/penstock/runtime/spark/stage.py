@@ -45,6 +45,7 @@ class Stage:
         self._below = below
         """Knows the tables that are first read here."""
         self._wanted: Flowing | None = None
+        self._counted: dict[str, dict[str, int]] = {}
 
     def take_up(self, wanted: Flowing, found: snapshot.Snapshot, policies: Policies | None = None) -> None:
         """Be the stage that was saved; from now on by these policies, if not by its own."""
@@ -211,6 +212,15 @@ class Stage:
         """By query, or part of one, since this was asked last."""
         self.engine.settle()
         return {s.name: s.answer.changes() for s in self.engine.queries.values() if s.answer.has_changes}
+
+    def partial_results(self) -> dict[str, dict[str, int]]:
+        """By query, or part of one, since this was asked last: made, suppressed, questions asked."""
+        counted = {s.name: s.pipeline.counted() for s in self.engine.queries.values()}
+        before, self._counted = self._counted, {name: told for name, told in counted.items() if told}
+        return {
+            name: {what: max(0, n - before.get(name, {}).get(what, 0)) for what, n in told.items()}
+            for name, told in self._counted.items()
+        }
 
     def views(self, names: list[str]) -> dict[str, pa.Table]:
         """Current answers of those queries that run here."""

@@ -24,6 +24,8 @@ class Case:
     """The query for DataFusion's unbounded plan; None where it refuses such a query."""
     variant: tuple[str, Callable[[Workload], Any]] | None = None
     """A second hand-written program worth knowing the pace of, and what it does differently; it decides nothing."""
+    orders: tuple[tuple[str, str], ...] = ()
+    """The query as others would write it: what comes first, and the text."""
     window: int = 10_000
     x_keys: int = 2_000
     y_keys: int = 200_000
@@ -66,6 +68,15 @@ def three_way() -> list[Case]:
     from penstock.surfaces.benches.reference.three_way import ThreeWay
     from penstock.surfaces.benches.reference.three_way_delta import ThreeWayDelta
 
+    chosen, a, b, c = (
+        "SELECT a.x, a.y, b.y AS p, c.x AS q FROM ",
+        *(f"{name} [RANGE {{w}}]" for name in "abc"),
+    )
+    orders = {
+        "unselective_join_first": f"{chosen}{b} JOIN {a} ON a.x = b.x JOIN {c} ON a.y = c.y",
+        "selective_join_first": f"{chosen}{c} JOIN {a} ON a.y = c.y JOIN {b} ON a.x = b.x",
+        "turned_round": f"{chosen}{c}, {b}, {a} WHERE a.y = c.y AND a.x = b.x",
+    }
     return [
         Case(
             "three-way",
@@ -80,6 +91,7 @@ def three_way() -> list[Case]:
             " JOIN b ON a.x = b.x AND a.ts > b.ts - {w} AND a.ts < b.ts + {w}"
             " AND c.ts > b.ts - {w} AND c.ts < b.ts + {w}",
             ("that keeps pairs", ThreeWay),
+            tuple(orders.items()),
         )
     ]
 

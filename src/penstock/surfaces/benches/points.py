@@ -194,6 +194,38 @@ def first_answer(case: Case, repeat: int) -> Point:
     return Point("second process, start to first answer", took, 3.0, "s")
 
 
+ORDERS = 0.25
+"""The share of the hand-written program that a join reaches however it is written."""
+
+
+def written(case: Case, repeat: int) -> Point:
+    """Every written order, with partial results on demand and without: against the hand-written program, at the slowest."""
+    work = case.work()
+    expected = runs.hand_written(case.program, work).checksum
+    ways: dict[str, Callable[[], float]] = {"hand_written": _hand_written(case, work)}
+
+    def way(other: Case, demand: str) -> Callable[[], float]:
+        def run() -> float:
+            done = runs.engine(other, work, demand=demand)
+            difference = done.checksum.difference(expected)
+            assert not difference, f"{other.text()} differs: {difference}"
+            return done.seconds / work.events
+
+        return run
+
+    for label, sql in (("as_it_is", case.sql), *case.orders):
+        for demand in ("jit", "off"):
+            ways[f"{label}_{demand}"] = way(case.with_(sql=sql), demand)
+    for run in ways.values():
+        run()
+    hand, *taken = in_turn(repeat, *ways.values())
+    shares = dict(zip(list(ways)[1:], (hand / each for each in taken), strict=True))
+    least = min(share for label, share in shares.items() if label.endswith("_jit"))
+    more: dict[str, float | bool] = dict(shares)
+    name = "share of the hand-written program in the slowest written order"
+    return Point(name, least, ORDERS, "×", at_least=True, more=more)
+
+
 POINTS: tuple[Callable[[Case, int], Point], ...] = (
     longer,
     wider,

@@ -33,7 +33,7 @@ def bench(name: str, *, quick: bool, datafusion: bool, tell: Tell) -> dict[str, 
     why: list[str] = []
     for case in BENCHES[name]():
         ours, theirs, failures = compare(case, repeat=5 if quick else 11, datafusion=datafusion, tell=tell)
-        for make in points.POINTS:
+        for make in (*points.POINTS, *([points.written] if case.orders else [])):
             tell(f"{case.name}: {make.__name__.replace('_', ' ')}")
             point = make(case, 3 if quick else 7)
             ours["points"][point.name] = point.json()

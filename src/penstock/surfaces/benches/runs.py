@@ -43,19 +43,19 @@ def hand_written(make: Callable[[Workload], Any], work: Workload) -> Run:
     return run
 
 
-def open_session(case: Case, work: Workload) -> tuple[Any, Any]:
+def open_session(case: Case, work: Workload, **options: Any) -> tuple[Any, Any]:
     """A session with the case's streams and its query."""
     import penstock
 
-    session = penstock.connect()
+    session = penstock.connect(**options)
     session.execute(work.ddl())
     return session, session.query(case.text(), name="bench")
 
 
-def engine(case: Case, work: Workload, pushes: int = 1) -> Run:
+def engine(case: Case, work: Workload, pushes: int = 1, **options: Any) -> Run:
     """Penstock through its public interface, changes taken after every so many pushes of all streams."""
     run = Run()
-    session, query = open_session(case, work)
+    session, query = open_session(case, work, **options)
     for number, step in enumerate(work.steps(), 1):
         batches = {name: rows.arrow() for name, rows in step.items()}
         began = now()

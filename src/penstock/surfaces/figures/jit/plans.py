@@ -71,6 +71,31 @@ class Setting:
             yield end - 1, tables
 
 
+@dataclass(frozen=True, slots=True)
+class Fruitful(Setting):
+    """Every row finds partners in all sources, and every partial result becomes part of an answer: all that could be asked is in vain.
+
+    All sources go through the values again and again; at any time each holds a value once or twice.
+    """
+
+    def pushes(self, seconds: int, seed: int = 7) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+        for begin in range(0, seconds, PUSH):
+            ts = np.arange(begin, min(begin + PUSH, seconds))
+            own = (ts % self.values).astype(np.int32)
+            yield (
+                int(ts[-1]),
+                {
+                    NAMES[i]: pa.table({"ts": ts, **dict.fromkeys(self.columns(i), own)})
+                    for i in range(self.sources)
+                },
+            )
+
+
+def fruitful(sources: int) -> Fruitful:
+    """A window is a second less than twice the values."""
+    return Fruitful("bushy", sources, 599, 1.0, 300)
+
+
 BUSHY = Setting("bushy", 6, 20 * 60, 1.0, 200)
 LEFT_DEEP = Setting("left-deep", 4, 10 * 60, 1.0, 50)
 """The defaults of Table III."""

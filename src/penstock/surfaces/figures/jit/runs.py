@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.operators.fifo_join import FifoJoin
 from penstock.operators.tree_join import TreeJoin
 from penstock.surfaces.benches.runs import now
 from penstock.surfaces.figures.cacq.chart import Data, Sample
 from penstock.surfaces.figures.jit.plans import Setting
 from penstock.surfaces.figures.runner import Connect, Tell
 
-DEMANDS = {"REF": "off", "DOE": "doe", "JIT": "jit"}
+WAYS = {
+    "REF": {"join": "tree", "demand": "off"},
+    "DOE": {"join": "tree", "demand": "doe"},
+    "JIT": {"join": "tree", "demand": "jit"},
+    "AUTO": {"join": "auto"},
+}
+"""The same plan as a tree with more or less demand, and what the engine does by itself: no tree at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +34,13 @@ class Taken:
     results: int
 
 
-def run(setting: Setting, demand: str, probing: str, seconds: int, connect: Connect) -> Taken:
+def run(setting: Setting, way: str, probing: str, seconds: int, connect: Connect) -> Taken:
     """Only what the engine does is timed."""
-    session: Any = connect(
-        join="tree", tree=setting.shape, demand=demand, probing=probing, share=False, replan=False
-    )
+    session: Any = connect(**WAYS[way], tree=setting.shape, probing=probing, share=False, replan=False)
     session.execute(setting.declaration())
     query = session.query(setting.query(), name="q")
     (tail,) = session.engine.tails.values()
-    (join,) = (operator for operator, _ in tail.pipeline.stages if isinstance(operator, TreeJoin))
+    (join,) = (operator for operator, _ in tail.pipeline.stages if isinstance(operator, TreeJoin | FifoJoin))
     took = 0.0
     values = kept = 0
     for clock, tables in setting.pushes(seconds):
@@ -45,8 +50,7 @@ def run(setting: Setting, demand: str, probing: str, seconds: int, connect: Conn
         session.advance(clock)
         took += now() - began
         values, kept = max(values, join.held_values), max(kept, join.held_bytes)
-    counted = join.counted()
-    return Taken(took, counted["made"], counted["visits"], values, kept, query.matched)
+    return Taken(took, join.counted()["made"], query.visits, values, kept, query.matched)
 
 
 def measured(
@@ -57,16 +61,16 @@ def measured(
     tell: Tell,
     connect: Connect,
 ) -> Data:
-    """By x and demand; in a turn all demands run, one after the other."""
-    for demand in DEMANDS.values():
-        run(settings[0][1], demand, probing, min(600, seconds), connect)
+    """By x and way; in a turn all ways run, one after the other."""
+    for way in WAYS:
+        run(settings[0][1], way, probing, min(600, seconds), connect)
     samples = []
     for x, setting in settings:
-        taken: dict[str, list[Taken]] = {name: [] for name in DEMANDS}
+        taken: dict[str, list[Taken]] = {name: [] for name in WAYS}
         for turn in range(turns):
-            for name, demand in DEMANDS.items():
+            for name in WAYS:
                 tell(f"{setting.shape}, {x:g}: {name}, turn {turn + 1} of {turns}")
-                taken[name].append(run(setting, demand, probing, seconds, connect))
+                taken[name].append(run(setting, name, probing, seconds, connect))
         assert len({one.results for every in taken.values() for one in every}) == 1, "answers are the same"
         for name, every in taken.items():
             last = every[-1]

@@ -223,7 +223,7 @@ CHARTS = (
         " the capacity latency follows rank, and 99 % of rank 1 are told in time where their work fits; after a burst it is calm within two lifespans",
         "Figure 4.5: PP has the lowest latency of each level and tells 467 to 1444 % more results of rank 1 (so 5.7 to 15.4 times as many)",
         measure,
-        Sizes((1, 2, 4), rows=75, turns=60),
+        Sizes((1, 4), rows=75, turns=50),
         Sizes((1, 2, 3, 4), rows=615, turns=300),
         lead,
         bars,

@@ -1,0 +1,430 @@
+"""Walks of a join that ask first: a partial result that some input cannot support is dropped before it is followed.
+
+Paper      Yang & Papadias 2008, here without anything kept back: whoever was missing makes the result on its own walk.
+
+A *question* (m → b) is put for a bound row r of input b: does input m, not bound yet, hold a live row that equals r? Chains
+are newest first and rows of an input end in the order they came, so the first equal row of m's chain that is alive says yes.
+
+A *horizon* (j → i) answers for all that hangs behind j when i is taken away, in a graph of equalities without cycles. If nothing
+is asked behind j it is the chain itself, by key: H(j → i)[k] = the end of the youngest row of j with key k. Else it is a table
+that holds an end per bucket, and only ever raises it. Invariant, between two events, for every live row x that has entered j:
+
+    H(j → i)[x] ≥ min(x.exp, min over horizons (m → j), m ≠ i, of H(m → j)[x])        (H(j → i)[x]: for x's key toward i)
+
+So H(j → i)[k] ≥ the end of every combination of live rows behind j that fits k: by induction over what hangs behind j, each
+(m → j) bounds the part of the combination behind m, and x.exp the row of j itself. A horizon ≤ t hence means that there is no
+such combination, and the walk stops; a horizon may be too high (buckets, rounding, rows that ended first, horizons that are not
+kept), which costs a walk and no more. The invariant is kept when x enters (`walk`), and when H(m → j) rises: for a key, at
+which all rows of j with this key are looked at, or at a bucket, and then all rows of j in it (`lift`). These are in one chain of j,
+for a table has at least as many buckets as the index it is asked from. Expiry only lowers the right side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.chains import (
+    BASE,
+    BLOCK,
+    FIELD,
+    G_BASE,
+    G_FIELD,
+    G_WIDTH,
+    GIVER,
+    HEADS,
+    HOP,
+    SHIFT,
+    T_BASE,
+    T_FIELD,
+    T_HEADS,
+    T_SHIFT,
+    T_TAIL,
+    T_WIDTH,
+    TAIL,
+    TARGET,
+    USED,
+    WIDTH,
+    look_ahead,
+)  # fmt: skip
+from penstock.kernels.hashing import spread
+from penstock.kernels.jit import ix, kernel, part
+
+ASKED, ASKED_INDEX, ASKER, ASKER_FIELD, BY = range(5)
+"""Of a question: the input asked, its index, who asks, where its rows have the key, and the table that answers (-1: the chain)."""
+FROM, TO, OFFSET, T_BITS, FROM_FIELD, TO_FIELD, FROM_INDEX, TO_INDEX = range(8)
+"""Of a horizon (FROM → TO): where its table begins (-1: it has none), the shift of its buckets, where rows of either have the
+key, and the index of either toward the other."""
+PROBES, MET, EQUAL, PASSED, NOBODY = range(5)
+"""Of a hop: probes, live rows with the key, of these equal in all, supported too; probes that met nobody."""
+NEVER = np.int64(-(1 << 63))
+ENDLESS = np.int64(1 << 61)
+LIFT = 3
+SKETCH = 58
+"""The shift of a hash to a bit of a word."""
+
+
+@part
+def youngest(k, m, index, t, edges, indexes, rows, head):
+    """When the youngest row of m with a key ends; not after t if none is alive."""
+    field = indexes[ix(index), FIELD]
+    base, width, tail = edges[ix(m), BASE], edges[ix(m), WIDTH], edges[ix(m), TAIL]
+    s = np.int64(head[ix(indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))])
+    while s >= tail:
+        p = base + s * width
+        end = rows[ix(p)]
+        if end <= t or rows[ix(p + field)] == k:
+            return end
+        s = rows[ix(p + field + 1)]
+    return NEVER
+
+
+@part
+def supported(first, last, t, questions, tables, horizons, edges, indexes, rows, head, at, asked):
+    """Whether the inputs that questions [first, last) are about support what has been bound."""
+    for a in range(first, last):
+        asker, m, by = questions[ix(a), ASKER], questions[ix(a), ASKED], questions[ix(a), BY]
+        p = edges[ix(asker), BASE] + at[ix(asker)] * edges[ix(asker), WIDTH] + questions[ix(a), ASKER_FIELD]
+        k = rows[ix(p)]
+        asked[ix(a), 0] += 1
+        if by >= 0:
+            end = horizons[ix(tables[ix(by), OFFSET] + np.int64(spread(k, tables[ix(by), T_BITS])))]
+        else:
+            end = youngest(k, m, questions[ix(a), ASKED_INDEX], t, edges, indexes, rows, head)
+        if end <= t:
+            asked[ix(a), 1] += 1
+            return False
+    return True
+
+
+@part
+def bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, head):
+    """When a row of j at p ends at the latest, with what is known to hang behind it without i."""
+    end = rows[ix(p)]
+    for c in range(into.shape[1]):
+        d = into[ix(j), ix(c)]
+        if d < 0 or end <= t:
+            break
+        m = tables[ix(d), FROM]
+        if m != i:
+            k = rows[ix(p + tables[ix(d), TO_FIELD])]
+            if tables[ix(d), OFFSET] >= 0:
+                b = tables[ix(d), OFFSET] + np.int64(spread(k, tables[ix(d), T_BITS]))
+                end = min(end, horizons[ix(b)])
+            else:
+                end = min(end, youngest(k, m, tables[ix(d), FROM_INDEX], t, edges, indexes, rows, head))
+    return end
+
+
+@part
+def raised(d, k, end, t, tables, horizons):
+    """Raise a table at a key's bucket to `end`, and by an eighth of the time to it, so that rows that follow each other need
+    not. The bucket (where there is no table, the key), and whether it was lower."""
+    if tables[ix(d), OFFSET] < 0:
+        return k, True
+    b = np.int64(spread(k, tables[ix(d), T_BITS]))
+    at = tables[ix(d), OFFSET] + b
+    if horizons[ix(at)] >= end:
+        return b, False
+    horizons[ix(at)] = end + ((end - t) >> LIFT) if end < ENDLESS else end
+    return b, True
+
+
+@kernel
+def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head, climb):
+    """Horizon d has risen at a place (a key or a bucket): raise all tables that go by it; rows looked at.
+
+    `climb` is a stack: horizon, place, row, the next table to raise.
+    """
+    seen = 0
+    depth = 0
+    fresh = True
+    while depth >= 0:
+        if fresh:
+            index, shift = tables[ix(d), TO_INDEX], indexes[ix(tables[ix(d), TO_INDEX]), SHIFT]
+            if tables[ix(d), OFFSET] >= 0:
+                chain = place >> (shift - tables[ix(d), T_BITS])
+            else:
+                chain = np.int64(spread(place, shift))
+            climb[0, ix(depth)], climb[1, ix(depth)], climb[3, ix(depth)] = d, place, 0
+            climb[2, ix(depth)] = np.int64(head[ix(indexes[ix(index), HEADS] + chain)])
+            fresh = False
+        d, place, s, c = climb[0, ix(depth)], climb[1, ix(depth)], climb[2, ix(depth)], climb[3, ix(depth)]
+        i, field = tables[ix(d), TO], tables[ix(d), TO_FIELD]
+        p = edges[ix(i), BASE] + s * edges[ix(i), WIDTH]
+        if s < edges[ix(i), TAIL] or rows[ix(p)] <= t:
+            depth -= 1
+            continue
+        k = rows[ix(p + field)]
+        if tables[ix(d), OFFSET] >= 0:
+            here = np.int64(spread(k, tables[ix(d), T_BITS])) == place
+        else:
+            here = k == place
+        if c == 0:
+            seen += 1
+        other = np.int64(-1)
+        if here and c < out_of.shape[1]:
+            other = out_of[ix(i), ix(c)]
+        if other < 0:
+            climb[2, ix(depth)] = rows[ix(p + field + 1)]
+            climb[3, ix(depth)] = 0
+            continue
+        climb[3, ix(depth)] = c + 1
+        goal = tables[ix(other), TO]
+        if goal == tables[ix(d), FROM]:
+            continue
+        end = bound_of(p, i, goal, t, tables, into, horizons, edges, indexes, rows, head)
+        if end <= t:
+            continue
+        b, higher = raised(other, rows[ix(p + tables[ix(other), FROM_FIELD])], end, t, tables, horizons)
+        if higher and out_of[ix(goal), 0] >= 0:
+            d, place = other, b
+            depth += 1
+            fresh = True
+    return seen
+
+
+@kernel
+def fill(d, t, tables, into, horizons, edges, indexes, rows, head):
+    """Raise table d for all rows of its input; the tables it goes by are filled."""
+    j, i, field = tables[d, FROM], tables[d, TO], tables[d, FROM_FIELD]
+    for s in range(edges[j, TAIL], edges[j, USED]):
+        p = edges[j, BASE] + s * edges[j, WIDTH]
+        end = bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, head)
+        if end > t:
+            raised(d, rows[ix(p + field)], end, t, tables, horizons)
+
+
+@kernel
+def partners(i, index, j, other, most, t, edges, indexes, rows, head):
+    """Of the youngest rows of i, at most so many: how many there were, and live rows of j that equal them in one key."""
+    first = max(edges[i, TAIL], edges[i, USED] - most)
+    field, own = indexes[other, FIELD], indexes[index, FIELD]
+    met = 0
+    for s in range(first, edges[i, USED]):
+        k = rows[ix(edges[i, BASE] + s * edges[i, WIDTH] + own)]
+        c = np.int64(head[ix(indexes[other, HEADS] + np.int64(spread(k, indexes[other, SHIFT])))])
+        while c >= edges[j, TAIL]:
+            p = edges[j, BASE] + c * edges[j, WIDTH]
+            if rows[ix(p)] <= t:
+                break
+            met += rows[ix(p + field)] == k
+            c = rows[ix(p + field + 1)]
+    return edges[i, USED] - first, met
+
+
+@part
+def gather(first, last, checks, words, edges, rows, at):
+    """The words that rows visited next are to have, besides the key."""
+    for c in range(first, last):
+        g = checks[ix(c), 1]
+        words[ix(c)] = rows[ix(edges[ix(g), BASE] + at[ix(g)] * edges[ix(g), WIDTH] + checks[ix(c), 2])]
+
+
+@part
+def same(p, first, last, checks, words, rows):
+    """Whether a row has them."""
+    for c in range(first, last):
+        if rows[ix(p + checks[ix(c), 0])] != words[ix(c)]:
+            return False
+    return True
+
+
+@part
+def sketch(z, i, t, field, plan, rows, head, at):
+    """A bit for each word that partners of the event's row in the hop at z have at a field."""
+    k = rows[ix(plan[ix(z + G_BASE)] + at[ix(i)] * plan[ix(z + G_WIDTH)] + plan[ix(z + G_FIELD)])]
+    base, width, tail, link = (
+        plan[ix(z + T_BASE)],
+        plan[ix(z + T_WIDTH)],
+        plan[ix(z + T_TAIL)],
+        plan[ix(z + T_FIELD)],
+    )
+    s = np.int64(head[ix(plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)])))])
+    found = np.uint64(0)
+    seen = 0
+    while s >= tail:
+        p = base + s * width
+        if rows[ix(p)] <= t:
+            break
+        seen += 1
+        if rows[ix(p + link)] == k:
+            found |= np.uint64(1) << spread(rows[ix(p + field)], SKETCH)
+        s = rows[ix(p + link + 1)]
+    return found, seen
+
+
+@kernel
+def walk(
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, checks, check_at, sifts, questions, question_at, empty, newest,
+    tables, into, out_of, horizons, climb, rows, head, far, cursor, work, words, stats, asked, counted, out_ts, out_exp, out_slot,
+):  # fmt: skip
+    """`chains.walk` where a hop may have more to compare, and where questions are put for what is bound.
+
+    checks[check_at[i, h] : check_at[i, h + 1]] of hop h of rows of edge i: (where the visited row has the word, whose row gives
+    the other, where); question_at likewise, put before hop h. sifts[i, h] is a check of hop h + 1,
+    or -1: if partners there are the event's, a sketch of their words denies most rows of hop h at a glance. `empty`: an event is asked first whether any other input is
+    empty, by the ends of their `newest` rows. counted: events so asked, and stopped; rows
+    looked at to raise tables or to draw sketches; rows held against a sketch, and denied.
+    """
+    room = out_ts.shape[0]
+    edges_ = edges.shape[0]
+    hops = edges_ - 1
+    at, next_, wanted, ends, some, drawn, sketches = (
+        work[0],
+        work[1],
+        work[2],
+        work[3],
+        work[4],
+        work[5],
+        work[6],
+    )
+    ahead = begin if far else times.shape[0]
+    for e in range(begin, times.shape[0]):
+        if e == ahead:
+            ahead = min(e + BLOCK, times.shape[0])
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
+        i = np.int64(sides[e])
+        t = times[e]
+        mark = n
+        slot = np.int64(slots[e])
+        own = edges[i, BASE] + slot * edges[i, WIDTH]
+        at[i] = slot
+        ends[0] = rows[ix(own)]
+        go = True
+        if empty:
+            for j in range(edges_):
+                go &= j == i or newest[j] > t
+            counted[0] += 1
+            counted[1] += not go
+        if go:
+            go = supported(
+                question_at[i, 0], question_at[i, 1], t, questions, tables, horizons, edges, indexes, rows, head, at, asked
+            )  # fmt: skip
+        for j in range(hops):
+            drawn[j] = 0
+        h = 0 if go else -1
+        down = True
+        while h >= 0:
+            q = (i * hops + h) * HOP
+            target, base, width = plan[q + TARGET], plan[q + T_BASE], plan[q + T_WIDTH]
+            tail, field = plan[q + T_TAIL], plan[q + T_FIELD]
+            first, last = check_at[i, h], check_at[i, h + 1]
+            if down:
+                k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
+                s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
+                wanted[h] = k
+                some[h] = 0
+                gather(first, last, checks, words, edges, rows, at)
+                stats[i, h, PROBES] += 1
+            else:
+                k = wanted[h]
+                s = next_[h]
+            # What every row of the hop after it will be asked; the last hop is a plain loop in the one before it.
+            put, puts = question_at[i, h + 1], question_at[i, h + 2]
+            inner = h + 2 == hops
+            z = q + HOP
+            sift = sifts[i, h]
+            giver, z_target, z_first, z_last = (
+                plan[z + GIVER],
+                plan[z + TARGET],
+                check_at[i, h + 1],
+                check_at[i, h + 2],
+            )
+            g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
+            l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
+            l_field, l_heads, l_shift = plan[z + T_FIELD], plan[z + T_HEADS], plan[z + T_SHIFT]
+            found = False
+            met = equal = passed = z_met = nobody = 0
+            made = n
+            end = ends[h]
+            while s >= tail:
+                p = base + s * width
+                x = rows[ix(p)]
+                if x <= t:
+                    break
+                after = rows[ix(p + field + 1)]
+                if rows[ix(p + field)] == k:
+                    met += 1
+                    if same(p, first, last, checks, words, rows):
+                        equal += 1
+                        at[target] = s
+                        if sift >= 0:
+                            if drawn[h] == 0:
+                                drawn[h] = 1
+                                words_, visited = sketch(z, i, t, checks[sift, 0], plan, rows, head, at)
+                                sketches[h] = np.int64(words_)
+                                counted[2] += visited
+                            counted[3] += 1
+                            bit = spread(rows[ix(p + checks[sift, 2])], SKETCH)
+                            if not (np.uint64(sketches[h]) >> bit) & np.uint64(1):
+                                counted[4] += 1
+                                s = after
+                                continue
+                        if put == puts or supported(
+                            put, puts, t, questions, tables, horizons, edges, indexes, rows, head, at, asked
+                        ):
+                            passed += 1
+                            if not inner:
+                                found = True
+                                next_[h] = after
+                                ends[h + 1] = min(end, x)
+                                break
+                            k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
+                            s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
+                            if z_first < z_last:
+                                gather(z_first, z_last, checks, words, edges, rows, at)
+                            before = z_met
+                            while s2 >= l_tail:
+                                p2 = l_base + s2 * l_width
+                                x2 = rows[ix(p2)]
+                                if x2 <= t:
+                                    break
+                                if rows[ix(p2 + l_field)] == k2:
+                                    z_met += 1
+                                    if same(p2, z_first, z_last, checks, words, rows):
+                                        if n == room:
+                                            return e, mark
+                                        for j in range(edges_):
+                                            out_slot[j, ix(n)] = at[j]
+                                        out_slot[ix(z_target), ix(n)] = s2
+                                        out_ts[ix(n)] = t
+                                        out_exp[ix(n)] = min(end, x, x2)
+                                        n += 1
+                                s2 = rows[ix(p2 + l_field + 1)]
+                            nobody += z_met == before
+                s = after
+            some[h] += met
+            stats[i, h, MET] += met
+            stats[i, h, EQUAL] += equal
+            stats[i, h, PASSED] += passed
+            if inner:
+                stats[i, h + 1, PROBES] += passed
+                stats[i, h + 1, MET] += z_met
+                stats[i, h + 1, EQUAL] += n - made
+                stats[i, h + 1, NOBODY] += nobody
+            if found:
+                h += 1
+                down = True
+            else:
+                stats[i, h, NOBODY] += some[h] == 0
+                h -= 1
+                down = False
+        for index in range(first_index[i], first_index[i + 1]):
+            p = own + indexes[index, FIELD]
+            b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
+            rows[ix(p + 1)] = head[b]
+            head[b] = slot
+        newest[i] = rows[ix(own)]
+        for c in range(out_of.shape[1]):
+            d = out_of[i, c]
+            if d < 0:
+                break
+            goal = tables[d, TO]
+            end = bound_of(own, i, goal, t, tables, into, horizons, edges, indexes, rows, head)
+            if end > t:
+                place, higher = raised(d, rows[ix(own + tables[d, FROM_FIELD])], end, t, tables, horizons)
+                if higher and out_of[goal, 0] >= 0:
+                    counted[2] += lift(
+                        d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head, climb
+                    )
+    return times.shape[0], n

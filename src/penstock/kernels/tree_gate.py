@@ -1,0 +1,82 @@
+"""Whether it pays to ask before a partial result is made: if not, a tree runs for a while as if there were no demand.
+
+Every turn of events what was not made is weighed against the rows looked at to know it and what every event costs. Rows are
+counted, not nanoseconds, so that a tree run again on the same rows does the same. While nobody is asked all partial results
+are made; what waits goes on to wait, and is taken up when its row comes, until it ends (docs/decisions/019).
+"""
+
+from __future__ import annotations
+
+from penstock.kernels.jit import kernel, part
+from penstock.kernels.tree import (
+    COLUMN,
+    COUNT,
+    INDEX,
+    LOOKED,
+    NEVER_KEPT,
+    RESTING,
+    SOURCE_WORDS,
+    SOURCES,
+    SPARED,
+    STEADY,
+    SUPPRESSED,
+    SUSPENDED,
+    TAIL,
+    TURN,
+    VISITS,
+    WOKEN,
+)
+
+EVENTS, RESTS = 4096, 15
+"""Events of a turn; turns without questions after one in which they did not pay."""
+MAKING, ASKING, LOOKING = 60, 50, 4
+"""What a partial result is taken to cost, an event's questions, and a row looked at for them: weights, set by hand so that no plan of the
+figures stops and one that asks in vain does. Nothing was fitted to them."""
+PARTNERS = 8
+"""Partial results that a row set aside is taken to spare."""
+
+
+@part
+def resting(spec, regs):
+    """Whether nobody is asked now."""
+    return regs[spec[COUNT] + RESTING] > 0
+
+
+@part
+def count_event(spec, regs):
+    """One event more."""
+    c = spec[COUNT]
+    if regs[c + RESTING] > 0:
+        regs[c + RESTING] -= 1
+        if regs[c + RESTING] == 0:
+            begin_turn(spec, regs)
+        return
+    regs[c + TURN] += 1
+    if regs[c + TURN] >= EVENTS:
+        weigh(spec, regs)
+
+
+@kernel
+def begin_turn(spec, regs):
+    """From here on is counted."""
+    c = spec[COUNT]
+    regs[c + TURN] = 0
+    regs[c + SPARED] = regs[c + SUPPRESSED] + PARTNERS * (regs[c + SUSPENDED] - regs[c + WOKEN])
+    regs[c + LOOKED] = regs[c + VISITS] - regs[c + SUPPRESSED]
+
+
+@kernel
+def weigh(spec, regs):
+    """The end of a turn. While windows fill nothing is decided: much waits then, and is soon taken up. Nor where states are
+    searched: there a partial result costs as much as all it is searched for."""
+    c = spec[COUNT]
+    spared, looked, events = regs[c + SPARED], regs[c + LOOKED], regs[c + TURN]
+    begin_turn(spec, regs)
+    spared, looked = regs[c + SPARED] - spared, regs[c + LOOKED] - looked
+    ended = False
+    for i in range(spec[SOURCES]):
+        ended = ended or regs[i * SOURCE_WORDS + TAIL] > 0
+    regs[c + STEADY] += ended
+    searched = regs[spec[INDEX] + COLUMN] == NEVER_KEPT
+    if regs[c + STEADY] > 1 and not searched and MAKING * spared < ASKING * events + LOOKING * looked:
+        regs[c + RESTING] = EVENTS * RESTS

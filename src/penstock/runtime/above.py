@@ -1,0 +1,219 @@
+"""What stands above the cores of a query with a budget: it reads their changes in event-time order, behind their progress.
+
+Results that were made before their turn are held until nothing that still waits could come before them. Where nothing stands
+above, results are said as they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from penstock.data.batch import Array, Batch, Ints, concat
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+from penstock.flow.cores import estimated
+from penstock.flow.routes import Stage
+from penstock.flow.scheduler import Scheduler
+from penstock.flow.unmade import Unmade
+from penstock.operators.contract import ABSENT, empty, placed
+from penstock.plan.nodes import Node, Relation
+from penstock.plan.partial import EXPIRED, estimates_schema
+from penstock.plan.roots import Root
+from penstock.rules.walk import every
+from penstock.runtime.build import Key, Pipeline
+from penstock.runtime.core import CoreRun, Workshop, as_changes
+from penstock.state.arena import Arena
+
+Said = list[tuple[Batch, int]]
+"""Changes, each with the instant until which they go."""
+
+
+class Above:
+    """`root`: the plan above the cores; None: the only core is all there is."""
+
+    def __init__(self, root: Root | None, cores: Sequence[CoreRun], workshop: Workshop) -> None:
+        self.pipeline: Pipeline | None = None if root is None else workshop.whole(root, "above.")
+        self._streams = [core.core.stream for core in cores]
+        self._schemas = [core.core.node.schema for core in cores]
+        self._held: list[list[Batch]] = [[] for _ in cores]
+        tables = [key for key in self.pipeline.sources if key[0] == "table"] if self.pipeline else []
+        self._tables: dict[Key, list[Batch]] = {key: [] for key in tables}
+        self._table_schemas: dict[Key, Schema] = {} if root is None else table_schemas(root.node)
+        self._estimates: list[Batch] = []
+        self._unmade: Unmade | None = None
+        """Estimates what rows that were dropped would have come to, for groups that answer from samples."""
+        found = None if root is None else estimated(root.node, [core.core for core in cores])
+        if found is not None:
+            which, keys = found
+            routes = cores[which].routes
+            routes.by_level = True
+            self._unmade = Unmade(routes, workshop.evaluator, keys)
+        self.until = workshop.since - 1
+        """Until when the plan above has been told everything."""
+
+    @property
+    def tables(self) -> list[Key]:
+        return list(self._tables)
+
+    def hold(self, core: int, batch: Batch) -> None:
+        if len(batch):
+            self._held[core].append(_read(batch))
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Be told of rows that are dropped, and of results, if that matters."""
+        if self._unmade is None:
+            return
+        unmade = self._unmade
+
+        def dropped(_: int, stage: Stage, rows: Ints) -> None:
+            made = unmade.of(stage, rows)
+            if made is not None:
+                self._estimates.append(_read(made))
+
+        scheduler.unmade = dropped
+        scheduler.made = lambda _, rows: unmade.note(rows)
+
+    def note(self, feeds: Mapping[Key, Batch]) -> None:
+        """What tables say."""
+        for key, held in self._tables.items():
+            if len(feeds[key]):
+                held.append(feeds[key])
+
+    def released(self, progress: int, now: int) -> Said:
+        """What may be said now: everything before `progress` has been made."""
+        if self.pipeline is None:
+            said = together(self._held[0])
+            self._held[0] = []
+            return [] if said is None else [(said, now)]
+        until = progress - 1
+        if until <= self.until:
+            return []
+        feeds: dict[Key, Batch] = {}
+        for n, (stream, schema) in enumerate(zip(self._streams, self._schemas, strict=True)):
+            assert stream is not None
+            ready, self._held[n] = _parted(self._held[n], until, len(schema))
+            feeds["stream", stream.name.lower()] = as_changes(ready)
+        if self._unmade is not None:
+            width = len(estimates_schema(self.pipeline.root.node))
+            ready, self._estimates = _parted(self._estimates, until, width)
+            feeds["stream", EXPIRED] = as_changes(ready)
+        for key in self._tables:
+            feeds[key], self._tables[key] = _parted(self._tables[key], until, len(self._table_schemas[key]))
+        self.until = until
+        return [(_read(self.pipeline.step(feeds, until)), until)]
+
+    def current(self) -> Batch | None:
+        return None if self.pipeline is None else self.pipeline.current(self.until)
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def _places(self) -> list[tuple[str, Schema, list[Batch]]]:
+        """All that is held, under names."""
+        held = [
+            (f"held{n}", schema, batches)
+            for n, (schema, batches) in enumerate(zip(self._schemas, self._held, strict=True))
+        ]
+        for n, (key, batches) in enumerate(self._tables.items()):
+            held.append((f"table{n}", self._table_schemas[key], batches))
+        if self._unmade is not None:
+            assert self.pipeline is not None
+            held.append(("estimates", estimates_schema(self.pipeline.root.node), self._estimates))
+        return held
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        for _, schema, batches in self._places():
+            for batch in batches:
+                mark_rows(mark, schema, batch)
+
+    def save(self, arena: Arena) -> None:
+        for name, _, batches in self._places():
+            whole = together(batches)
+            if whole is not None:
+                keep_changes(arena, name, whole)
+
+    def take_up(self, arena: Arena, until: int) -> None:
+        self.until = until
+        for name, schema, batches in self._places():
+            rows = found_changes(arena, name, schema)
+            if len(rows):
+                batches.append(rows)
+
+
+def _read(batch: Batch) -> Batch:
+    """With its columns read: the state they point into may change before anybody looks."""
+    for column in batch.columns:
+        _ = column.values
+    return batch
+
+
+def mark_rows(mark: Callable[[Array], None], schema: Schema, batch: Batch) -> None:
+    """Tell which string codes rows hold."""
+    for field, column in zip(schema, batch.columns, strict=True):
+        if field.type is Type.STRING and column is not ABSENT:
+            mark(column.values)
+
+
+def keep_changes(arena: Arena, name: str, batch: Batch) -> None:
+    """Lay changes into an arena; if there are none, nothing."""
+    if not len(batch):
+        return
+    arena.keep(f"{name}.absent", np.array([c is ABSENT for c in batch.columns], np.bool_))
+    there = tuple(c for c in batch.columns if c is not ABSENT)
+    arena.keep_rows(name, batch.with_columns(there))
+    arena.keep(f"{name}.sign", batch.sign)
+    arena.keep(f"{name}.order", batch.lineage)
+
+
+def found_changes(arena: Arena, name: str, schema: Schema) -> Batch:
+    """Changes that were laid there."""
+    absent = arena.found(f"{name}.absent", np.bool_, len(schema))
+    if absent is None:
+        return empty(len(schema))
+    there = np.flatnonzero(~absent).tolist()
+    rows = arena.rows(name, [schema[k].type for k in there])
+    assert rows is not None
+    made = rows.with_columns(placed(rows.columns, there, len(schema)))
+    made.sign = arena.found(f"{name}.sign", np.int8, len(rows))
+    made.lineage = arena.found(f"{name}.order", np.int64, len(rows))
+    return made
+
+
+def table_schemas(node: Node) -> dict[Key, Schema]:
+    return {("table", one.table.name.lower()): one.schema for one in every(node) if isinstance(one, Relation)}
+
+
+def _parted(batches: Sequence[Batch], until: int, width: int) -> tuple[Batch, list[Batch]]:
+    """What is true from an instant until `until`, in order, and the rest."""
+    whole = together(batches)
+    if whole is None:
+        return empty(width), []
+    cut = int(np.searchsorted(whole.ts, until, side="right"))
+    return whole.slice(0, cut), [whole.slice(cut, len(whole))] if cut < len(whole) else []
+
+
+def together(batches: Sequence[Batch]) -> Batch | None:
+    """In time order, '-' first; in an instant as their driving rows came."""
+    filled = [b for b in batches if len(b)]
+    if not filled:
+        return None
+    whole = filled[0] if len(filled) == 1 else _joined(filled)
+    order = np.arange(len(whole)) if whole.lineage is None else whole.lineage
+    later = np.zeros(len(whole), np.int8) if whole.sign is None else whole.sign
+    places = np.lexsort((order, later, whole.ts))
+    return whole if (np.diff(places) == 1).all() else whole.take(places)
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    columns = tuple(
+        ABSENT if parts[0] is ABSENT else concat(parts)
+        for parts in zip(*(b.columns for b in batches), strict=True)
+    )
+    signs = None
+    if any(b.sign is not None for b in batches):
+        signs = np.concatenate([np.ones(len(b), np.int8) if b.sign is None else b.sign for b in batches])
+    orders = [b.lineage for b in batches if b.lineage is not None]
+    lineage = np.concatenate(orders) if len(orders) == len(batches) else None
+    ts, exp = (np.concatenate([getattr(b, part) for b in batches]) for part in ("ts", "exp"))
+    return Batch(ts, exp, columns, signs, lineage=lineage)

@@ -1,0 +1,37 @@
+"""Joins that make up their mind every few rows, and by lot: which questions are put, and which horizons are kept."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.operators import questions
+from penstock.operators.questions import Directed, Questions
+
+
+@contextmanager
+def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
+    """Whatever is chosen, answers are the same; so here it need not be what pays."""
+    rng = random.Random(seed)
+    decide, tables = Questions._decide, Questions._tables
+    lengths = questions.TRIAL, questions.FIRST, questions.MOST
+
+    def drawn_tables(self: Questions, *_: Any) -> list[Directed]:
+        every = [(j, i) for j in range(self._n) for i in self._near[j] if rng.random() < share]
+        return sorted(every, key=lambda one: (self._behind(*one), one))
+
+    def drawn(self: Questions, *given: Any) -> None:
+        self._banned = 0
+        decide(self, *given)
+        self._chosen = [question for question in self._every() if rng.random() < share]
+        self._empty = rng.random() < share
+
+    Questions._decide, Questions._tables = drawn, drawn_tables  # type: ignore[method-assign]
+    questions.TRIAL, questions.FIRST, questions.MOST = 3, 1, 3
+    try:
+        yield
+    finally:
+        Questions._decide, Questions._tables = decide, tables  # type: ignore[method-assign]
+        questions.TRIAL, questions.FIRST, questions.MOST = lengths

@@ -1,0 +1,78 @@
+"""Flows with a budget: what a step has no units for waits in its cell, survives a restart, and is said in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.errors import StateError
+
+from .test_sessions import A, B, Kept, drawn, told
+
+RANKED = (
+    "SELECT a.x, a.s, b.d FROM a [RANGE 20], b [RANGE 10] WHERE a.x = b.x"
+    " RANK 1 CRITERIA (a.y = 4) RANK 2 CRITERIA (a.y = 3 OR b.d > 4.5)"
+)
+QUERIES = {
+    "joined": RANKED,
+    "picked": "SELECT x, s FROM a [RANGE 10] WHERE y > 2 RANK 1 CRITERIA (s = 'p')",
+    "sums": "SELECT x, SUM(y) AS t, MAX(s) AS m FROM a [RANGE 20] GROUP BY x",
+    "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g GROUP BY n",
+}
+
+
+def connected(spark: SparkSession, place: Path, kept: dict[str, Kept], **options: Any) -> Any:
+    session = penstock.connect(spark, checkpoint=str(place), cells=2, **options)
+    session.execute(A + B)
+    for name, sql in QUERIES.items():
+        session.query(sql, name=name).foreach_batch(kept[name])
+    return session
+
+
+@pytest.mark.parametrize("allocation", ["promote", "fifo"])
+def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allocation: str) -> None:
+    kept = {name: Kept() for name in QUERIES}
+    here = penstock.connect()
+    here.execute(A + B)
+    queries = {name: here.query(sql, name=name) for name, sql in QUERIES.items()}
+    options: dict[str, Any] = {"budget": 20, "allocation": allocation}
+    waited = []
+    for part in range(3):
+        there = connected(spark, tmp_path / "checkpoint", kept, **options)
+        rows = drawn(part, 30, start=60 * part)
+        for name in "ab":
+            new = [r for r in rows[name] if r["ts"] >= 60 * part]
+            here.push(name, new)
+            there.push(name, new)
+        if part < 2:
+            handle = there.start(trigger={"processingTime": "0 seconds"})
+            handle.processAllAvailable()
+            waited.append(handle.lastProgress["queries"]["joined"]["waiting"])
+        else:
+            handle = there.start(trigger={"availableNow": True})
+            handle.awaitTermination()
+            ranks = handle.lastProgress["queries"]["joined"]["ranks"]
+        handle.stop()
+    here.advance(there.clock)
+    assert max(waited) > 0, "a budget of 20 units does not reach"
+    assert sum(one["delivered"] for one in ranks) > 10
+    for name, query in queries.items():
+        expected = query.changes()
+        assert expected.num_rows > 10
+        assert kept[name].rows(expected.column_names) == told(expected), name
+
+
+def test_a_budget_cannot_come_or_go(spark: SparkSession, tmp_path: Path) -> None:
+    kept = {name: Kept() for name in QUERIES}
+    there = connected(spark, tmp_path, kept, budget=20)
+    there.push("a", drawn(1, 5)["a"])
+    handle = there.start(trigger={"processingTime": "0 seconds"})
+    handle.processAllAvailable()
+    handle.stop()
+    other = connected(spark, tmp_path, kept)
+    with pytest.raises(StateError, match="budget"):
+        other.start(trigger={"availableNow": True})
