@@ -31,6 +31,9 @@ from penstock.state.linked import LinkedRoster
 MOST_PAIRS = 1 << 21
 """Candidate pairs held at once where a predicate must be tested on every pair."""
 
+ROOM = 1 << 18
+"""Pairs that there is room for at first where every row is a candidate."""
+
 
 @dataclass(slots=True)
 class Input:
@@ -218,7 +221,8 @@ class MultiwayJoin:
             if target in bound:
                 continue
             partner = next((p for p in sorted(bound) if self._between(p, target)), -1)
-            fan = self._fan[i, target]
+            # Without a key every row is a candidate, however few were met by one.
+            fan = self._fan[i, target] if partner >= 0 else -1.0
             guess = fan if fan >= 0 else float(len(self._inputs[target].stem))
             cost = (
                 guess
@@ -242,7 +246,8 @@ class MultiwayJoin:
         if back and one.lookup:
             times = np.maximum.reduce([self._inputs[k].stem.ts[s] for k, s in walk.slots.items()])
         n = len(keys)
-        room = max(1024, int(2 * n * max(self._fan[i, target], 0.25)))
+        fan = self._fan[i, target] if equal else min(float(len(stem)), ROOM / max(n, 1))
+        room = max(1024, int(2 * n * max(fan, 0.25)))
         rows_out, slots_out = [], []
         done = 0
         while done < n:
@@ -265,7 +270,8 @@ class MultiwayJoin:
         found = slots_out[0] if len(slots_out) == 1 else np.concatenate(slots_out)
         self._arena.visits += len(rows)
         if not back:
-            self._learn(i, target, n, len(rows))
+            if equal:
+                self._learn(i, target, n, len(rows))
             for e in equal:
                 # Of several the share of each is taken to be alike.
                 pairs = n * len(stem)

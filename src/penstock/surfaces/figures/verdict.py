@@ -106,6 +106,8 @@ def _short(value: float) -> str:
 
 
 def bars_said(bars: Sequence[Point]) -> str:
+    if not bars:
+        return ""
     failed = [bar.failure() for bar in bars if not bar.holds]
     if not failed:
         return f"all {len(bars)} bars hold" if len(bars) > 1 else "its bar holds"
