@@ -149,6 +149,26 @@ def test_other_ranks_without_a_budget() -> None:
     assert {row["__rank"] for row in run.said[:before]} == {1, 2, None}
 
 
+def test_other_ranks_of_a_query_whose_rows_wait_to_be_asked_for() -> None:
+    """What came before is told by the ranks it came by, and others that are alike say what they said."""
+    session = penstock.connect()
+    session.execute(STREAMS)
+    text = "SELECT x, y FROM a [RANGE 300] RANK 1 CRITERIA (y > 95)"
+    queries = [session.query(text, name=name) for name in ("q", "other")]
+    for step, (until, tables) in enumerate(steps(20)):
+        if step == 15:
+            session.execute("ALTER QUERY q SET RANK 1 CRITERIA (y < 5)")
+        session.push("a", tables["a"])
+        session.advance(until)
+    said, others = (query.changes().to_pylist() for query in queries)
+    assert [row["__rank"] for row in others] == [1 if row["y"] > 95 else None for row in others]
+    for row in said:
+        one = row["y"] > 95 if row["__ts"] < 1500 else row["y"] < 5
+        assert row["__rank"] == (1 if one else None)
+    session.execute("DROP QUERY q")
+    assert list(session.queries) == ["other"]
+
+
 def test_another_lifespan_while_it_runs() -> None:
     run = Run(f"{JOIN} {RANKS}", budget=300, allocation="fifo")
     for step, (until, tables) in enumerate(steps(80)):

@@ -213,13 +213,12 @@ class Running:
                 f"the running query does not keep {names}, which the criteria read",
                 hint="register the query anew, with the new criteria",
             )
+        if standing.owed is not None:
+            _ = standing.answer  # what has come is told by the ranks that it came by
+            standing.owed.differ((*pipeline.likeness, standing.name, str(new)))
         _, inputs = pipeline.stages[-1]
         site = Site(pipeline.arena, "rank", standing.evaluator, standing.since, self._upkeep, False, False)
         pipeline.stages[-1] = Projection(site, new.outputs, all_of(new)), inputs
-        pipeline.likeness = (
-            *pipeline.likeness,
-            standing.name,
-        )  # it says something else of rows than others that were like it
         if tail is not None and tail.key is not None:
             del self._known[tail.key]
             tail.key = None

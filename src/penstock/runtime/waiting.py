@@ -217,8 +217,18 @@ class Owed:
             chunk.waiting -= 1
             chunk.made.pop(self, None)
         self._waiting.owed.discard(self)
+        self._leave()
+        self._waiting.let_go()
+
+    def _leave(self) -> None:
+        """Those who are alike are served without it from now on."""
         alike = self._waiting.alike[self._pipeline.likeness]
         del alike[self]
         if not alike:
             del self._waiting.alike[self._pipeline.likeness]
-        self._waiting.let_go()
+
+    def differ(self, likeness: tuple[object, ...]) -> None:
+        """It says something else of rows than before."""
+        self._leave()
+        self._pipeline.likeness = likeness
+        self._waiting.alike.setdefault(likeness, {})[self] = None
