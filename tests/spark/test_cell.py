@@ -267,15 +267,20 @@ def test_what_state_hangs_on_stays_as_it_was() -> None:
         Declared().must_follow(Declared(queries={"q": "SELECT 1"}, upkeep=Upkeep(tree=Tree(Shape.BUSHY))))
 
 
+POLICIES = Policies().json()
+
+
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"share": True}, "policies are share, routing, join, seed, and there are"),
-        ({"share": True, "routing": "thompson", "join": "auto", "seed": 0, "more": 1}, "policies are"),
-        ({"share": 1, "routing": "thompson", "join": "auto", "seed": 0}, "share=1 is neither"),
-        ({"share": True, "routing": "eval()", "join": "auto", "seed": 0}, "routing='eval\\(\\)' is unknown"),
-        ({"share": True, "routing": "thompson", "join": None, "seed": 0}, "join=None is unknown"),
-        ({"share": True, "routing": "thompson", "join": "auto", "seed": -1}, "seed=-1 is not a whole number"),
+        ({"share": True}, "policies are share, routing, join, seed, budget, allocation, and there are"),
+        ({**POLICIES, "more": 1}, "policies are"),
+        ({**POLICIES, "share": 1}, "share=1 is neither"),
+        ({**POLICIES, "routing": "eval()"}, "routing='eval\\(\\)' is unknown"),
+        ({**POLICIES, "join": None}, "join=None is unknown"),
+        ({**POLICIES, "seed": -1}, "seed=-1 is not a whole number"),
+        ({**POLICIES, "budget": 0.5}, "budget=0.5 is not a whole number"),
+        ({**POLICIES, "allocation": "best"}, "allocation='best' is unknown"),
         ([], "policies are"),
     ],
 )
