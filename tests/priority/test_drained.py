@@ -14,7 +14,7 @@ from tests.equivalence.test_restarts import same_after_restarts
 from tests.oracle import case as cases
 from tests.oracle.trace import Cut, record
 
-CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 5
+CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 10
 BLOCK = 10
 ALLOCATIONS = ("prefer", "promote", "semantic", "random", "fifo")
 
