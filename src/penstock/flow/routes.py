@@ -137,7 +137,7 @@ class Routes:
         rows = np.empty((SLOTS + len(self.core.inputs), n), np.int64)
         if not n:
             return rows
-        slots = self._add(which, batch, made)
+        slots = self._add(which, batch, made, came)
         rows[TS], rows[END] = batch.ts, batch.exp
         rows[FROM], rows[TO] = NEVER, FOREVER
         rows[CAME], rows[SEQ], rows[LEVEL] = came, 0, BACK_BURNER
@@ -153,7 +153,7 @@ class Routes:
             before, now = self.arrived_of_late.get(which), float(counts.get(which, 0))
             self.arrived_of_late[which] = now if before is None else before + RECENT * (now - before)
 
-    def _add(self, which: int, batch: Batch, keys: Sequence[Ints]) -> Slots:
+    def _add(self, which: int, batch: Batch, keys: Sequence[Ints], came: int) -> Slots:
         held = self._keys[which].held(batch)
         stored = tuple(
             Column(np.zeros(len(batch), self._schemas[which][k].type.dtype))
@@ -161,7 +161,7 @@ class Routes:
             else batch.columns[k]
             for k in self._stored[which]
         )
-        slots = self.stocks[which].add(stored + held, batch.ts, batch.exp, BACK_BURNER)
+        slots = self.stocks[which].add(stored + held, batch.ts, batch.exp, came, BACK_BURNER)
         self.stocks[which].set_keys(slots, keys)
         return slots
 
@@ -177,7 +177,7 @@ class Routes:
         new = batch if batch.sign is None else batch.take(np.flatnonzero(batch.sign > 0))
         new, keys = self._keys[which].clean(new)
         if len(new):
-            slots = self._add(which, new, keys)
+            slots = self._add(which, new, keys, NEVER)
             stock.exp[slots] = FOREVER
             stock.build(slots, np.full(len(slots), -1))
         if gone is not None and len(gone):
@@ -206,7 +206,7 @@ class Routes:
         """Rows that were joined elsewhere until now: what they meet from now on is made here."""
         rows, keys = self._keys[which].clean(rows)
         if len(rows):
-            slots = self._add(which, rows, keys)
+            slots = self._add(which, rows, keys, NEVER)
             self.stocks[which].build(slots, np.full(len(slots), -1))
 
     def alive(self, which: int, now: int) -> Batch:
@@ -351,6 +351,7 @@ class Routes:
             out[TS] = np.maximum(out[TS], stock.ts[slots])
             out[END] = np.minimum(out[END], stock.exp[slots])
             out[LEVEL] = np.minimum(out[LEVEL], stock.level[slots])
+            out[CAME] = np.maximum(out[CAME], stock.came[slots])
         spent = n + int(self.tally[0]) + len(at) * stop.tested
         for test in stop.tests:
             if not out.shape[1]:

@@ -35,6 +35,7 @@ class Stock:
             exp=(np.int64, 0),
             built=(np.int64, UNBUILT),
             level=(np.int64, 0),
+            came=(np.int64, 0),
             there=(np.bool_, False),
             rest=(np.int8, 0),
         )
@@ -63,12 +64,17 @@ class Stock:
         """The best level that is known of each row."""
         return self._slab["level"]
 
-    def add(self, columns: Sequence[Column], ts: Ints, exp: Ints, level: int) -> Slots:
+    @property
+    def came(self) -> Ints:
+        """When each row came, in processing time."""
+        return self._slab["came"]
+
+    def add(self, columns: Sequence[Column], ts: Ints, exp: Ints, came: int, level: int) -> Slots:
         """Rows that are to wait."""
         slots = self.pool.take(columns, len(ts))
         self._fit()
         self.ts[slots], self.exp[slots] = ts, exp
-        self.built[slots], self.level[slots] = UNBUILT, level
+        self.built[slots], self.level[slots], self.came[slots] = UNBUILT, level, came
         self._slab["there"][slots] = True
         self._slab["rest"][slots] = 0
         return slots
