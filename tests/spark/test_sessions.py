@@ -120,15 +120,15 @@ def test_progress_tells_of_partial_results(connect: Callable[[], Any]) -> None:
         "SELECT l.x FROM a [RANGE 9] AS l, b [RANGE 9] AS r, a [RANGE 9] AS m WHERE l.x = r.x AND l.y = m.y", name="three"
     ).foreach_batch(Kept())  # fmt: skip
     there.query("SELECT x FROM a WHERE y > 1", name="plain").foreach_batch(Kept())
-    for name, rows in drawn(11, 60).items():
+    # Questions are first tried after some 1,500 rows of a join.
+    for name, rows in drawn(11, 3000).items():
         there.push(name, rows)
     handle = there.start(trigger={"availableNow": True})
     handle.awaitTermination()
     handle.stop()
     told = [step["queries"]["three"]["partialResults"] for step in handle.recentProgress]
     assert sum(one["made"] for one in told) > 0
-    # Whether asking pays is found out by trying, over more rows than these: there may be no question at all.
-    assert all(one["made"] >= 0 <= one["suppressed"] <= one["asked"] for one in told)
+    assert sum(one["asked"] for one in told) > sum(one["suppressed"] for one in told) > 0
     assert all("partialResults" not in step["queries"]["plain"] for step in handle.recentProgress)
 
 
