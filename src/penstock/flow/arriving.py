@@ -15,8 +15,8 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.data.types import Type
-from penstock.flow.eddy import Said, Sorted
 from penstock.flow.parties import Parties
+from penstock.flow.sorted import Said, Sorted
 from penstock.flow.stem import Stem
 from penstock.kernels import chains
 from penstock.operators.conditions import key_words

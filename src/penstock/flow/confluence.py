@@ -26,8 +26,9 @@ from penstock.data.memory import joined, room
 from penstock.errors import StateError
 from penstock.flow.arriving import Events, admitted, arriving
 from penstock.flow.bed import Block
-from penstock.flow.eddy import Eddy, Sorted
+from penstock.flow.eddy import Eddy
 from penstock.flow.parties import Parties
+from penstock.flow.sorted import Sorted
 from penstock.flow.stem import FAR, Equality, Input, Party, Role, Stem
 from penstock.flow.walks import Hop, Shape, Trees, trees
 from penstock.flow.windows import Windows, windows

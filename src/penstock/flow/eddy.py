@@ -23,6 +23,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.errors import PenstockError
 from penstock.flow.routing import MEMORY, USUAL, Ledger, Router
+from penstock.flow.sorted import ALL, Said, Sorted
 from penstock.kernels import lineage as kernels
 from penstock.kernels.filters import FIELDS, TABLE
 from penstock.kernels.together import BLOCK as ALL_BLOCK
@@ -51,8 +52,6 @@ WANTED = 0.5
 """Share of rows that somebody wants, from which on it is not asked row by row: so many would be kept anyway (`runtime.waiting`)."""
 LOOK = 1 << 9
 """Rows that are routed nevertheless, of every four times `MEMORY`: whether it would pay again."""
-_ALL = np.uint64(2**64 - 1)
-
 
 Subject = tuple[str, tuple[int, ...]]
 """An expression as text, and the Python functions in it."""
@@ -73,62 +72,6 @@ class Member:
     evaluator: Evaluator | None = None
     test: Predicate | None = None
     """By itself; made when it is needed."""
-
-
-@dataclass(slots=True)
-class Sorted:
-    """A batch of rows, and who wants which."""
-
-    batch: Batch
-    rows: Array
-    """Those that somebody wants; if no lineage is kept, perhaps more, and until the next batch is sorted."""
-    counts: Array
-    """By bit: how many."""
-    lineage: Array | None
-    """By row, if it was to be kept."""
-
-    def split(self, wanted: Array | None = None) -> Split:
-        """Row numbers by bit, of the wanted bits or of all."""
-        assert self.lineage is not None
-        counts = self.counts
-        if wanted is None:
-            wanted = np.full(self.lineage.shape[1], _ALL)
-        else:
-            counts = np.where(np.unpackbits(wanted.view(np.uint8), bitorder="little"), counts, 0)
-        ends = np.cumsum(counts)
-        out = room(int(ends[-1]), np.int32)
-        kernels.split(self.lineage, self.rows, wanted, ends - counts, out)
-        return Split(ends - counts, ends, out)
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Row numbers by bit."""
-
-    starts: Array
-    ends: Array
-    rows: Array
-
-    def of(self, bit: int) -> Array:
-        found: Array = self.rows[int(self.starts[bit]) : int(self.ends[bit])]
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a filter says of rows: a row wants `table[id]`, of the queries there are."""
-
-    ids: Array
-    table: Array
-    start: Array
-
-    def bitmaps(self, rows: Array, words: Sequence[int]) -> tuple[Array, Array]:
-        """Different bitmaps of so many words, and which of them is each row's."""
-        ids = self.ids[rows]
-        used = np.flatnonzero(np.bincount(ids))
-        which = np.empty(int(used[-1]) + 1, np.int64)
-        which[used] = np.arange(len(used))
-        return self.table[used][:, words] & self.start[words], which[ids]
 
 
 @dataclass(slots=True)
@@ -209,7 +152,7 @@ class Eddy:
         self.words = words
         self.start = np.concatenate([self.start, np.zeros(more, np.uint64)])
         self.counts = np.concatenate([self.counts, np.zeros(64 * more, np.int64)])
-        self._open = [np.concatenate([o, np.full(more, _ALL)]) for o in self._open]
+        self._open = [np.concatenate([o, np.full(more, ALL)]) for o in self._open]
         for operator in self.operators.values():
             operator.filter.widen(words)
 
@@ -231,7 +174,7 @@ class Eddy:
                 member.planes += 1
         word, mark = bit_of(member.bit)
         while len(self._open) < member.planes:
-            self._open.append(np.full(self.words, _ALL))
+            self._open.append(np.full(self.words, ALL))
         for plane in self._open[: member.planes]:
             plane[word] &= ~mark
         for key, subject in subjects.items():
@@ -255,7 +198,7 @@ class Eddy:
         self.start[word] &= ~mark
         for plane in self._open[: member.planes]:
             plane[word] |= mark
-        while self._open and (self._open[-1] == _ALL).all():
+        while self._open and (self._open[-1] == ALL).all():
             self._open.pop()
         for subject in member.subjects:
             operator = self.operators[subject]

@@ -12,7 +12,8 @@ import numpy as np
 
 from penstock.data.batch import Array, Batch
 from penstock.flow.bed import Bed
-from penstock.flow.eddy import Eddy, Member, Said
+from penstock.flow.eddy import Eddy, Member
+from penstock.flow.sorted import Said
 from penstock.flow.stem import MOST, Attribute, Equality, Input, Key, Party, Role, Stem
 from penstock.flow.walks import Hop, Shape, Side
 from penstock.operators.evaluate import Evaluator

@@ -22,8 +22,8 @@ from penstock.plan.nodes import Node, Relation
 from penstock.plan.partial import EXPIRED, estimates_schema
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
-from penstock.runtime.build import Key, Pipeline
 from penstock.runtime.core import CoreRun, Workshop, as_changes
+from penstock.runtime.pipeline import Key, Pipeline
 from penstock.state.arena import Arena
 
 Said = list[tuple[Batch, int]]

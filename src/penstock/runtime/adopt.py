@@ -14,7 +14,8 @@ from penstock.operators.fifo_join import FifoJoin
 from penstock.operators.met import Met
 from penstock.plan.expressions import Expression
 from penstock.plan.upkeep import Upkeep
-from penstock.runtime.build import JOIN, LEAF, Key, Pipeline, build
+from penstock.runtime.build import build
+from penstock.runtime.pipeline import JOIN, LEAF, Key, Pipeline
 from penstock.runtime.sharing import Sharing
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings

@@ -18,7 +18,7 @@ from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import write_column, write_time
-from penstock.runtime.build import Pipeline
+from penstock.runtime.pipeline import Pipeline
 from penstock.state import words
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.latest import Latest

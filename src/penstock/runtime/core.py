@@ -32,7 +32,8 @@ from penstock.plan.nodes import Filter, Join, Node, Project
 from penstock.plan.pattern import judge, pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
-from penstock.runtime.build import Key, Pipeline, build
+from penstock.runtime.build import build
+from penstock.runtime.pipeline import Key, Pipeline
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 

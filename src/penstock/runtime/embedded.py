@@ -31,9 +31,10 @@ from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import build, told
+from penstock.runtime.build import build
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
+from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning

@@ -20,7 +20,7 @@ from penstock.plan.needed import Needed, all_of, needed_below
 from penstock.plan.nodes import Node, Scan
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
-from penstock.runtime.build import Pipeline
+from penstock.runtime.pipeline import Pipeline
 from penstock.state import words
 
 BITS = 1 << 15

@@ -24,7 +24,8 @@ from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.rules.walk import every, with_inputs
-from penstock.runtime.build import Pipeline, build
+from penstock.runtime.build import build
+from penstock.runtime.pipeline import Pipeline
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 

@@ -44,8 +44,8 @@ from penstock.runtime.above import (
     mark_rows,
     table_schemas,
 )
-from penstock.runtime.build import Key, Pipeline, told
 from penstock.runtime.core import CoreRun, Workshop
+from penstock.runtime.pipeline import Key, Pipeline, told
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 

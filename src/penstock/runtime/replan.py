@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.plan.cost import estimate
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
-from penstock.runtime.build import Pipeline
 from penstock.runtime.measure import Measured
+from penstock.runtime.pipeline import Pipeline
 
 Replan = Callable[[Statistics], Sequence[Root]]
 """Gives plans of a query that are good for what is known of its data."""

@@ -22,7 +22,8 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import SLICE, Pipeline, build
+from penstock.runtime.build import build
+from penstock.runtime.pipeline import SLICE, Pipeline
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
 from penstock.runtime.sharing import Sharing

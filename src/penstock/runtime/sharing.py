@@ -18,14 +18,15 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.flow.confluence import Confluence
-from penstock.flow.eddy import Eddy, Member, Sorted
+from penstock.flow.eddy import Eddy, Member
+from penstock.flow.sorted import Sorted
 from penstock.flow.stem import Equality, Input, Party
 from penstock.operators.contract import ABSENT, empty
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression
 from penstock.plan.fingerprint import functions_in, predicate_text
-from penstock.runtime.build import JOIN, LEAF, Key, Pipeline
+from penstock.runtime.pipeline import JOIN, LEAF, Key, Pipeline
 from penstock.runtime.waiting import Owed, Waiting
 from penstock.state.strings import Strings
 

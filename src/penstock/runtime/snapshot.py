@@ -31,8 +31,9 @@ from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
-from penstock.runtime.build import JOIN, build
+from penstock.runtime.build import build
 from penstock.runtime.embedded import Engine
+from penstock.runtime.pipeline import JOIN
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
 from penstock.state import file

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
-from penstock.flow.eddy import Sorted, Split
+from penstock.flow.sorted import Sorted, Split
 from penstock.runtime.answer import Answer
-from penstock.runtime.build import Pipeline
+from penstock.runtime.pipeline import Pipeline
 
 HOT = 8
 """Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""

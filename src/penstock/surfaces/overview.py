@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.errors import StateError
 from penstock.plan.explain import title
-from penstock.runtime.build import Key
 from penstock.runtime.embedded import Engine
+from penstock.runtime.pipeline import Key
 from penstock.runtime.sharing import Current, Joined, Sharing
 
 FEW = 6

@@ -1,0 +1,157 @@
+"""A running query: operators in the order in which they run, and what they remember."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.data.batch import Array, Batch
+from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
+from penstock.data.types import Type
+from penstock.errors import DataError
+from penstock.operators.abilities import Counts, Holding, Holds
+from penstock.operators.aggregate import Grouping
+from penstock.operators.contract import Operator
+from penstock.operators.expressions.parts import RowError
+from penstock.operators.fifo_join import FifoJoin
+from penstock.operators.join import MultiwayJoin
+from penstock.operators.met import Met
+from penstock.operators.select import Projection
+from penstock.operators.slide import SlidingSums
+from penstock.operators.tree_join import TreeJoin
+from penstock.plan.nodes import Node
+from penstock.plan.roots import Root
+from penstock.state.arena import Arena
+
+Key = tuple[str, str]
+"""('stream' | 'table', name in lower case), or what is shared: (LEAF | JOIN, its streams and a number, by lines)."""
+LEAF, JOIN = "leaf", "join"
+SLICE = 1 << 16
+"""Rows of a step: many enough to forget its fixed cost, few enough that what it makes stays in the cache."""
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Operators in the order they run; each names its inputs among sources and earlier operators."""
+
+    arena: Arena
+    root: Root
+    """The plan it runs; a query that came to it has a plan of its own that is equal."""
+    sources: list[Key] = field(default_factory=list)
+    stages: list[tuple[Operator, tuple[int, ...]]] = field(default_factory=list)
+    """Inputs below 0 count sources from -1 down."""
+    time_type: Type = Type.BIGINT
+    may_move: bool = False
+    """Another plan may take its place."""
+    shares: bool = False
+    """Predicates over streams are tested elsewhere, for many queries at once."""
+    meets: bool = False
+    """Joins of streams are made elsewhere, too."""
+    told: bool = False
+    """Every end of the answer's rows comes as a '-'."""
+    lazy: bool = False
+    """Nothing is remembered and nothing can fail: it may run over the rows of several steps at once, later."""
+    likeness: tuple[object, ...] = ()
+    """If it is lazy: where this is the same, the same is said of a row."""
+    operators: dict[int, list[Operator]] = field(default_factory=dict)
+    """By the identity of the plan's node that they run."""
+    places: dict[int, int] = field(default_factory=dict)
+    """By the same: which stage (or source) gives the node's changes."""
+    names: dict[int, list[str]] = field(default_factory=dict)
+    """By the same: how the names of its arrays begin."""
+
+    def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
+        """Let time pass until `now`; changes of the sources → changes of the answer."""
+        leaves = [feeds[s] for s in self.sources]
+        if not self.stages:
+            return leaves[0]
+        made: list[Batch] = []
+        for operator, inputs in self.stages:
+            batches = [made[i] if i >= 0 else leaves[-1 - i] for i in inputs]
+            made.append(self._stepped(operator, batches, now))
+        return made[-1]
+
+    def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
+        """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
+        known already."""
+        own = {id(one) for node in nodes for one in self.operators.get(node, ())}
+        made = dict(rows)
+        for at, (operator, inputs) in enumerate(self.stages):
+            if id(operator) in own:
+                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
+
+    def _stepped(self, operator: Operator, batches: Sequence[Batch], now: int) -> Batch:
+        try:
+            return operator.step(batches, now)
+        except RowError as failed:
+            raise self._told(failed, batches) from failed.__cause__
+
+    def _told(self, failed: RowError, batches: Sequence[Batch]) -> DataError:
+        """The error with the time of its row, if the operator has said it or the row is one of its inputs'."""
+        for batch in batches:
+            if failed.ts is None and failed.columns is batch.columns:
+                failed.note_time(batch.ts)
+        return told(failed, self.time_type)
+
+    def current(self, now: int) -> Batch | None:
+        """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
+        for at in range(len(self.stages) - 1, -1, -1):
+            operator = self.stages[at][0]
+            if isinstance(operator, Grouping | SlidingSums):
+                batch = operator.current(now)
+                for above, _ in self.stages[at + 1 :]:
+                    batch = self._stepped(above, [batch], now)
+                return batch
+            if not isinstance(operator, Projection):
+                return None
+        return None
+
+    def holdings(self, node: Node) -> list[Holding]:
+        """What the operators of a node remember now."""
+        held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
+        return [holding for one in held for holding in one.holdings()]
+
+    def saved(self) -> Arena:
+        """Everything that it remembers."""
+        return self.arena
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Tell which string codes it holds."""
+        self.arena.mark_strings(mark)
+
+    def counted(self, node: Node | None = None) -> dict[str, int]:
+        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
+        some = [one for one, _ in self.stages] if node is None else self.operators.get(id(node), ())
+        told = [one.counted() for one in some if isinstance(one, Counts)]
+        return {
+            what: sum(one[what] for one in told if what in one)
+            for what in ("made", "suppressed", "asked")
+            if any(what in one for one in told)
+        }
+
+    @property
+    def slice(self) -> int:
+        """How many rows of all streams a step may take: fewer where a join makes several rows of one."""
+        joins = any(
+            isinstance(operator, FifoJoin | TreeJoin | MultiwayJoin | Met) for operator, _ in self.stages
+        )
+        return SLICE // 2 if joins else SLICE
+
+    @property
+    def streams(self) -> set[str]:
+        own = {name for kind, name in self.sources if kind == "stream"}
+        return own.union(*(name.split("\n")[:-1] for kind, name in self.sources if kind in (LEAF, JOIN)))
+
+    @property
+    def tables(self) -> set[str]:
+        return {name for kind, name in self.sources if kind == "table"}
+
+
+def told(failed: RowError, time_type: Type) -> DataError:
+    """What the user sees of an error whose row's time may be known."""
+    if failed.ts is None or failed.ts in (EARLIEST, FIRST_MICROSECOND):  # a table's rows from the beginning
+        return failed.told(None)
+    if time_type is not Type.TIMESTAMP:
+        return failed.told(str(failed.ts))
+    return failed.told(str(EPOCH + dt.timedelta(microseconds=failed.ts)))
