@@ -34,7 +34,23 @@ from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.levels import Disjunct
 from penstock.state import words
-from penstock.state.lanes import BACK_BURNER, CAME, END, FROM, LEVEL, ORDER, SEQ, SLOTS, TO, TS, Lane
+from penstock.state.lanes import (
+    BACK_BURNER,
+    CAME,
+    DESIGNATED,
+    END,
+    FROM,
+    LEVEL,
+    ORDER,
+    PROMISE,
+    SEQ,
+    SLOTS,
+    TO,
+    TS,
+    Lane,
+    degrade,
+    going_by,
+)
 from penstock.state.pool import Slots
 from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
@@ -141,6 +157,7 @@ class Routes:
         rows[TS], rows[END] = batch.ts, batch.exp
         rows[FROM], rows[TO] = NEVER, FOREVER
         rows[CAME], rows[SEQ], rows[LEVEL] = came, 0, BACK_BURNER
+        rows[PROMISE], rows[DESIGNATED] = BACK_BURNER, -1
         rows[ORDER] = np.arange(self._arrivals, self._arrivals + n)
         rows[SLOTS:] = -1
         rows[SLOTS + which] = slots
@@ -268,6 +285,7 @@ class Routes:
             out, spent = self._tried(stop, rows)
         else:
             out, spent = self._probed(stop, rows)
+        degrade(out, stop.at)
         stop.count(rows.shape[1], out.shape[1], spent)
         if came is not None:
             stop.count_levels(came, out[LEVEL])
@@ -385,10 +403,9 @@ class Routes:
         self.line_up(stop, rows, active)
 
     def line_up(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
-        """Let rows wait before an operator, by level; a level that is not active is none."""
-        level = rows[LEVEL]
+        """Let rows wait before an operator, by the level they go by; one that is not active is none."""
         if active:
-            level = np.where(np.isin(level, list(active)), level, BACK_BURNER)
+            level = going_by(rows, active)
             for one in np.unique(level).tolist():
                 stop.lanes.setdefault(one, Lane()).put(rows[:, level == one])
         else:

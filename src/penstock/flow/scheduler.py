@@ -22,7 +22,7 @@ from penstock.flow.routes import Routes
 from penstock.flow.stop import UNSORTED, Stop
 from penstock.flow.tallies import Tallies
 from penstock.state.arena import Arena
-from penstock.state.lanes import BACK_BURNER, CAME, LEVEL, ORDER, SLOTS, TO, TS, Lane
+from penstock.state.lanes import BACK_BURNER, CAME, DESIGNATED, LEVEL, ORDER, PROMISE, SLOTS, TO, TS, Lane
 
 LEAST = 0.05
 """Units to sort a row, at the least."""
@@ -216,7 +216,8 @@ class Scheduler:
             for stop in core.stops:
                 for lane in stop.every():
                     for chunk in lane.chunks():
-                        chunk[LEVEL] = BACK_BURNER
+                        chunk[LEVEL] = chunk[PROMISE] = BACK_BURNER
+                        chunk[DESIGNATED] = -1
                         chunk[LEVEL] = core.levels_at(stop, chunk)
         self.rearrange()
 

@@ -2,21 +2,39 @@
 
 A waiting row is a partial result: when it is alive (TS, END), the bounds that tables set to the time of its results (FROM, TO),
 when the latest of its parts came (CAME, processing time) and the driving row was built (SEQ), the best level of its
-parts (LEVEL), in which order it is to leave among equals (ORDER), and from SLOTS on the place of each part.
+parts (LEVEL: the significant rank of Works 2013, §6.1), the level that it promises to meet (PROMISE: the promising rank) at a stop
+further on (DESIGNATED: its place on the route, -1 for none), in which order it is to leave among equals (ORDER), and from SLOTS on the
+place of each part. A level stays for ever, a promise until the designated stop; a row goes by the better one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from penstock.data.batch import Ints
 
-TS, END, FROM, TO, CAME, SEQ, LEVEL, ORDER, SLOTS = range(9)
+TS, END, FROM, TO, CAME, SEQ, LEVEL, PROMISE, DESIGNATED, ORDER, SLOTS = range(11)
 BACK_BURNER = 128
 """The level of a row that has none."""
+
+
+def going_by(rows: Ints, active: Collection[int]) -> Ints:
+    """By which level each row goes: the better of its own and of what it promises; one that is not active is none."""
+    if not active:
+        return np.full(rows.shape[1], BACK_BURNER)
+    known = list(active)
+    own, promised = (np.where(np.isin(r, known), r, BACK_BURNER) for r in (rows[LEVEL], rows[PROMISE]))
+    return np.minimum(own, promised)
+
+
+def degrade(rows: Ints, at: int) -> None:
+    """Rows that have passed a stop promise nothing any more if it was the designated one (§6.3.3, case 2)."""
+    passed = rows[DESIGNATED] == at
+    rows[PROMISE, passed] = BACK_BURNER
+    rows[DESIGNATED, passed] = -1
 
 
 class Lane:
