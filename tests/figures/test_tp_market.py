@@ -157,6 +157,52 @@ def test_the_promised_share_of_posts_is_promising_in_any_thousand(share: float) 
         assert len(thousands) > 30
 
 
+@pytest.mark.parametrize("data_set", DATA_SETS)
+def test_as_many_of_the_subsectors_that_matter_are_posted_about_as_is_said(data_set: str) -> None:
+    """In any thousand posts all of those that are named, the same in both streams; of the promised share of posts."""
+    share = int(data_set[2:]) / 100
+    streams = ("news", "blogs")
+    made = market.make(posts=Load(10.0), promising=0.15, named=share, streams=streams, each=23)
+    ticks = made.feed.streams["stock"]
+    level = first_true(ticks, queries.stock_join())
+    hot = set(pc.unique(ticks.column("subsector").filter(pa.array(level > 0))).to_pylist())
+    assert len(hot) == len(market.significant(made.stocks)) > 40
+    posted = [np.array(made.feed.streams[name].column("subsector").to_pylist()) for name in streams]
+    named = hot & set(posted[0])
+    assert len(named) == round(share * len(hot))
+    assert hot & set(posted[1]) == named
+    for rows in posted:
+        for begin in range(0, len(rows) - 1000, 500):
+            window = rows[begin : begin + 1000]
+            assert named <= set(window)
+            assert np.isin(window, list(named)).mean() == pytest.approx(0.15)
+
+
+def test_a_broad_stream_posts_about_any_sector_and_each_stream_as_often_as_is_said() -> None:
+    loads = {"news": Load(20.0), "blogs": Load(5.0)}
+    made = market.make(streams=("news", "blogs"), posts=loads, broad=("blogs",), promising=0.15)
+    rows = made.feed.streams
+    assert rows["news"].num_rows == pytest.approx(12_000, rel=0.05)
+    assert rows["blogs"].num_rows == pytest.approx(3_000, rel=0.1)
+    counts = pc.value_counts(rows["blogs"].column("sector")).field("counts").to_numpy()
+    assert len(counts) == len(stocks.SECTORS)
+    assert counts.min() > 0.7 * counts.mean()
+
+
+@pytest.mark.parametrize("data_set", DATA_SETS)
+def test_by_sector_the_promised_share_of_partners_matters(data_set: str) -> None:
+    """Two sectors are promising at rank 1; of the ticks that a post about them meets, so many have a level."""
+    made = market.make(data_set, 60.0, streams=("news",), posts=Load(50.0))
+    ticks = made.feed.streams["stock"].slice(0, 2500)
+    level = first_true(ticks, queries.stock_join(sector=True))
+    sector = np.array(ticks.column("sector").to_pylist())
+    assert set(sector[level == 1]) == set(stocks.TWO)
+    partners = level[np.isin(sector, stocks.TWO)]
+    assert (partners > 0).mean() == pytest.approx(int(data_set[2:]) / 100, abs=0.01)
+    posts = np.array(made.feed.streams["news"].column("sector").to_pylist())
+    assert np.isin(posts, stocks.TWO).mean() == pytest.approx(0.2, abs=0.04)
+
+
 def test_posts_alone_are_the_only_ones_of_their_sector_in_a_window() -> None:
     feed = market.make(seconds=7200.0, load=Load(1.0), alone=600.0).feed
     for name in ("news", "research"):
@@ -229,12 +275,14 @@ def test_plain_joins_count_a_tick_once_where_posts_are_alone_and_often_where_not
         assert (counted > 5 * held) if often else (0 < counted <= held)
 
 
-@pytest.mark.parametrize("joins", queries.JOINS)
-def test_stock_join_answers_as_duckdb_does(joins: int) -> None:
+@pytest.mark.parametrize(("joins", "sector"), [(2, False), (2, True), (4, False), (8, False)])
+def test_stock_join_answers_as_duckdb_does(joins: int, sector: bool) -> None:
     streams = queries.POSTS[:joins]
-    made = market.make("DS1", 24.0, load=Load(5.0), streams=streams, posts=Load(12.0), promising=0.15)
+    posts = Load(2.0 if sector else 12.0)
+    made = market.make("DS1", 24.0, load=Load(5.0), streams=streams, posts=posts, promising=0.15)
     window = 10_000
-    text = queries.stock_join(joins, window=window)
+    text = queries.stock_join(joins, window=window, sector=sector)
+    assert ("subsector" in text) is not sector
     session, (query,) = asked([text], streams)
     total = 0
     for until, rows in made.feed.pushes(4.7):
@@ -261,6 +309,8 @@ def test_paths_are_runs_of_joins_on_one_attribute(paths: int) -> None:
     assert turns == paths - 1
     assert by[0]
     assert [rank.level for rank in query.ranks] == [1, 2, 3]
+    posted = [name for name, sub in zip(queries.POSTS, by, strict=True) if not sub]
+    assert list(queries.broad(paths)) == posted
 
 
 def test_other_numbers_of_joins_and_paths_are_refused() -> None:

@@ -6,12 +6,18 @@ the stocks are is in `stocks`.
 Ticks      The quotes were asked for stock by stock, again and again: a round of 500 tuples has every stock once. So tuples have
            the shares of stocks, and a window of 500 tuples has the whole market. Prices are geometric random walks.
 Posts      Streams of subsectors, drawn at random. `promising`: that share of posts, in any hundred counted from the first, is
-           of subsectors that have a stock with a level. `alone`: no sector is posted about twice within so many seconds, so
-           that a join with the stream makes no row twice.
+           of subsectors that have a stock with a level (News/Blog Data Set 1: 15 %). These subsectors take turns, so that a window
+           has all of them. `named`: only so many of them are ever posted about (News/Blog DS25 to DS100), the same in all streams;
+           that share of the posts stays as it is, so a named one has the more of them, the fewer there are. `broad`: streams that
+           post about sectors as a whole, any of them. `alone`: no sector is posted about twice within so many seconds, so that a
+           join with the stream makes no row twice.
+Two uses   Chapter 6 joins by subsector (Stock Data Set 1: `each=23`, `promising=0.15`), chapter 7 by sector, where the stocks' own
+           DS25 to DS100 say how many of the partners of a post about one of two sectors matter; a fifth of the posts are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,8 +68,10 @@ def make(
     *,
     load: Load | None = None,
     streams: tuple[str, ...] = STREAMS,
-    posts: Load | None = None,
+    posts: Load | Mapping[str, Load] | None = None,
+    broad: Collection[str] = (),
     promising: float | None = None,
+    named: float = 1.0,
     alone: float | None = None,
     each: int = 25,
     seed: int = _SEED,
@@ -74,12 +82,18 @@ def make(
     start = OPENING * MICROSECONDS
     at = (load or Load(50.0)).arrivals(seconds, random)
     rows = {"stock": _ticks(start + at, stocks, random)}
+    hot = significant(stocks)
+    hot = hot[np.sort(random.permutation(len(hot))[: max(1, round(named * len(hot)))])] if named < 1 else hot
     for name in streams:
         if alone is not None:
             at, subsector = _spaced(seconds, alone, random)
         else:
-            at = (posts or Load(1.0)).arrivals(seconds, random)
-            subsector = _drawn(len(at), stocks, promising, random)
+            rate = posts[name] if isinstance(posts, Mapping) else posts
+            at = (rate or Load(1.0)).arrivals(seconds, random)
+            if name in broad:
+                subsector = random.integers(0, len(SECTORS), len(at))
+            else:
+                subsector = _drawn(len(at), stocks, promising, hot, random)
         rows[name] = pa.RecordBatch.from_arrays(
             [stamps(start + at), *business(subsector)], names=["ts", "sector", "subsector"]
         )
@@ -116,14 +130,24 @@ def _walks(which: Ints, random: np.random.Generator) -> Floats:
     return walked
 
 
-def _drawn(count: int, stocks: Stocks, promising: float | None, random: np.random.Generator) -> Ints:
-    """Subsectors of posts."""
+def significant(stocks: Stocks, level: int | None = None) -> Ints:
+    """Subsectors that have a stock at this level, or at any."""
+    chosen = stocks.level > 0 if level is None else stocks.level == level
+    found: Ints = np.unique(stocks.subsector[chosen])
+    return found
+
+
+def _drawn(
+    count: int, stocks: Stocks, promising: float | None, hot: Ints, random: np.random.Generator
+) -> Ints:
+    """Subsectors of posts; of those that matter, `hot` are posted about."""
     if promising is None:
         return random.integers(0, SUBSECTORS, count)
-    hot = np.unique(stocks.subsector[stocks.level > 0])
-    cold = np.setdiff1d(np.arange(SUBSECTORS), hot)
+    cold = np.setdiff1d(np.arange(SUBSECTORS), significant(stocks))
     chosen = rounds(count, _HUNDRED, random) < round(promising * _HUNDRED)
-    return np.where(chosen, random.choice(hot, count), random.choice(cold, count))
+    drawn = random.choice(cold, count)
+    drawn[chosen] = hot[rounds(int(chosen.sum()), len(hot), random)]
+    return drawn
 
 
 def _spaced(seconds: float, alone: float, random: np.random.Generator) -> tuple[Ints, Ints]:

@@ -44,21 +44,33 @@ def stock_aggregate(
 
 
 def stock_join(
-    joins: int = 2, levels: int = LEVELS, window: int = 30_000, lifespan: int = 1_000_000, *, paths: int = 1
+    joins: int = 2,
+    levels: int = LEVELS,
+    window: int = 30_000,
+    lifespan: int = 1_000_000,
+    *,
+    paths: int = 1,
+    sector: bool = False,
 ) -> str:
     """Stocks whose business is posted about in so many streams (`POSTS`).
 
-    With more than one path, every second run of joins is by sector instead of subsector: 8 / paths joins a run.
+    With more than one path, every second run of joins is by sector instead of subsector: 8 / paths joins a run. `sector`: all
+    are, as in chapter 7.
     """
     if joins not in JOINS or paths not in PATHS:
         raise ValueError(f"{joins} joins on {paths} paths: joins are one of {JOINS}, paths of {PATHS}")
     lines = _kept(_kept(_read("stock_join"), "JOIN", joins), "RANK", levels).splitlines()
-    run, seen = max(JOINS) // paths, 0
+    whole = POSTS if sector else broad(paths)
     for at, line in enumerate(lines):
-        if line.startswith("JOIN "):
-            lines[at] = line.replace("subsector", "sector") if seen // run % 2 else line
-            seen += 1
+        if line.startswith("JOIN ") and line.split()[1] in whole:
+            lines[at] = line.replace("subsector", "sector")
     return _numbered("\n".join(lines), window=window, lifespan=lifespan)
+
+
+def broad(paths: int) -> tuple[str, ...]:
+    """The streams of posts that are joined by sector when there are so many paths."""
+    run = max(JOINS) // paths
+    return tuple(name for at, name in enumerate(POSTS) if at // run % 2)
 
 
 def _read(name: str) -> str:

@@ -1,0 +1,238 @@
+"""The Stock Market Join query while posts come in bursts: what is told of each rank.
+
+Load      ticks come steadily, posts in bursts. Before a burst windows are full of ticks, most of which matter to nobody; in it every post
+          may meet them.
+Need      what rank 1 takes by itself, in bursts: its ticks and the posts that these may meet, measured; and that every row is looked at once.
+Capacity  the budget: work units a step, `ROOM` times the need, or as much more as the calm takes. So rank 1 fits with all its
+          partners; all of it takes many times as much, which is measured too.
+Clock     virtual: a unit is a microsecond of processing, and a step of `STEP` seconds of event time lasts as many as it has units. So a run
+          is the same whenever it is repeated. A lifespan is `STEPS` steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import StateError
+from penstock.surfaces.figures.runner import Connect
+from penstock.surfaces.figures.tp import market, queries
+from penstock.surfaces.figures.tp.feed import Feed
+from penstock.surfaces.figures.tp.load import MICROSECONDS, Floats, Ints, Load
+from penstock.surfaces.figures.tp.stocks import SECTORS, SUBSECTORS
+
+STEP = 0.2
+FOREVER = 10**15
+STEPS = 10
+ROOM = 1.25
+TICKS = 50.0
+"""A second."""
+LEVELS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A trading floor: which rows, and which query.
+
+    `named`: of the subsectors that matter, those that are posted about. `sector`: all joins are by it. `window`: in seconds, in which
+    `TICKS` ticks a second come. `posts`: in a burst, of each stream, a second; `calm`: otherwise. Streams that are
+    joined by sector have as many posts about each sector as the others about each subsector.
+    """
+
+    data_set: str = "DS1"
+    named: float = 1.0
+    sector: bool = False
+    joins: int = 2
+    paths: int = 1
+    window: float = 20.0
+    posts: float = 300.0
+    calm: float = 5.0
+    periods: int = 2
+    each: int = 23
+    promising: float | None = 0.15
+    levels: int = LEVELS
+    seed: int = 2013
+
+    @property
+    def every(self) -> float:
+        """Seconds from burst to burst: what one has left in the windows is gone long before the next."""
+        return 2 * self.window
+
+    @property
+    def lasts(self) -> float:
+        return self.window / 5
+
+    @property
+    def seconds(self) -> float:
+        return self.periods * self.every
+
+    @property
+    def steps(self) -> int:
+        return round(self.seconds / STEP)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return queries.POSTS[: self.joins]
+
+    @property
+    def made(self) -> market.Market:
+        return _made(self)
+
+    @property
+    def bursts(self) -> Ints:
+        """The steps in which there is one."""
+        at = np.arange(self.steps) % round(self.every / STEP)
+        found: Ints = np.flatnonzero(at >= round((self.every - self.lasts) / STEP))
+        return found
+
+    @property
+    def quiet(self) -> Ints:
+        """The steps before bursts in which no window has anything of the last one."""
+        at = np.arange(self.steps) % round(self.every / STEP)
+        begin, end = (round(s / STEP) for s in (self.window, self.every - self.lasts))
+        found: Ints = np.flatnonzero((at >= begin) & (at < end))
+        return found
+
+    def text(self, lifespan: int) -> str:
+        window = round(1000 * self.window)
+        return queries.stock_join(
+            self.joins, self.levels, window, lifespan, paths=self.paths, sector=self.sector
+        )
+
+
+@lru_cache(maxsize=4)
+def _made(floor: Floor) -> market.Market:
+    broad = queries.broad(floor.paths)
+    return market.make(
+        floor.data_set,
+        floor.seconds,
+        load=Load(TICKS),
+        streams=floor.streams,
+        posts={
+            name: _posts(floor, len(SECTORS) / SUBSECTORS if name in broad else 1) for name in floor.streams
+        },
+        broad=broad,
+        promising=floor.promising,
+        named=floor.named,
+        each=floor.each,
+        seed=floor.seed,
+    )
+
+
+def _posts(floor: Floor, share: float) -> Load:
+    return Load(floor.calm * share, floor.posts / floor.calm, floor.every, floor.lasts)
+
+
+# ------------------------------------------------------------------ runs
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Results by the step in which their youngest row came and by rank; rank 0: none."""
+
+    told: Ints
+    disorder: float
+    """Of results that follow another of the same step, those that are of a better rank than it."""
+    load: dict[str, Any]
+    """What the query says of itself at the end."""
+
+    def results(self, rank: int, until: int | None = None) -> int:
+        return int(self.told[:until, rank].sum())
+
+
+def opened(floor: Floor, lifespan: int, connect: Connect, **options: Any) -> tuple[Any, Any]:
+    """A session with the query, and the query."""
+    session: Any = connect(**options)
+    session.execute(market.declarations(floor.streams))
+    return session, session.query(floor.text(lifespan), name="posted")
+
+
+def fed(session: Any, feed: Feed) -> Iterator[int]:
+    """Rows come, a step at a time."""
+    for until, rows in feed.pushes(STEP):
+        for name, batch in rows.items():
+            session.push(name, batch)
+        session.advance(until)
+        yield until
+
+
+def run(floor: Floor, budget: int | None, connect: Connect, **options: Any) -> Outcome:
+    """What is made of a budget; no budget: all there is."""
+    given = {} if budget is None else {"budget": budget, **options}
+    session, query = opened(floor, FOREVER if budget is None else STEPS * budget, connect, **given)
+    feed = floor.made.feed
+    told = np.zeros((floor.steps, LEVELS + 1), np.int64)
+    pairs = worse = 0
+    for _ in fed(session, feed):
+        changes = query.changes()
+        if len(changes):
+            came = (changes["__ts"].cast(pa.int64()).to_numpy() - feed.start) // round(STEP * MICROSECONDS)
+            rank = changes["__rank"].fill_null(0).to_numpy()
+            np.add.at(told, (came, rank), 1)
+            order = np.where(rank == 0, LEVELS + 1, rank)
+            pairs += len(order) - 1
+            worse += int((np.diff(order) < 0).sum())
+    return Outcome(told, worse / max(pairs, 1), query.load)
+
+
+def checked(outcome: Outcome, whole: Outcome, name: str) -> Outcome:
+    """An outcome that has nothing that is not there without a limit."""
+    if (outcome.told > whole.told).any():
+        raise StateError(f"{name} tells more of some rank and step than there is")
+    return outcome
+
+
+# ------------------------------------------------------------------ load and capacity
+
+
+def offered(floor: Floor, feed: Feed, connect: Connect) -> Floats:
+    """Units that the rows of each step take, all worked on as they come."""
+    session, query = opened(floor, FOREVER, connect, budget=0, allocation="fifo")
+    pipeline = session.engine.queries["posted"].pipeline
+    taken = []
+    for _ in fed(session, feed):
+        session.drain()
+        taken.append(float(pipeline.spent))
+        query.changes()
+    return np.array(taken)
+
+
+def best(floor: Floor) -> Feed:
+    """The rows that results of rank 1 are made of: its ticks, and posts about their businesses."""
+    made = floor.made
+    level = dict(zip(made.stocks.symbol.to_pylist(), (made.stocks.level == 1).tolist(), strict=True))
+    broad = floor.streams if floor.sector else queries.broad(floor.paths)
+    rows = dict(made.feed.streams)
+    ticks = rows["stock"]
+    rows["stock"] = ticks.filter(pa.array([level[s] for s in ticks.column("symbol").to_pylist()]))
+    for name in floor.streams:
+        by = "sector" if name in broad else "subsector"
+        wanted = rows["stock"].column(by).unique()
+        rows[name] = rows[name].filter(pa.compute.is_in(rows[name].column(by), wanted))
+    return replace(made.feed, streams=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Units a step: what there is; what rank 1 needs in bursts, and everything; what the calm takes."""
+
+    budget: int
+    need: float
+    burst: float
+    calm: float
+
+
+@lru_cache(maxsize=32)
+def capacity(floor: Floor, connect: Connect) -> Capacity:
+    feed = floor.made.feed
+    every = offered(floor, feed, connect)
+    need = float(offered(floor, best(floor), connect)[floor.bursts].mean())
+    rows = np.array([sum(len(b) for b in rows.values()) for _, rows in feed.pushes(STEP)])
+    calm = float(every[floor.quiet].mean())
+    budget = ROOM * max(need + float(rows[floor.bursts].mean()), calm)
+    return Capacity(round(budget), need, float(every[floor.bursts].mean()), calm)
