@@ -51,6 +51,18 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """A rank of which every object is to be worked on in every period: criteria and columns over an input's own schema."""
+
+    level: int
+    which: int
+    criteria: Expression
+    by: tuple[int, ...]
+    every: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Core:
     """`node`: the part of the plan; `above`: its projections and filters over the join, outermost first."""
 
@@ -63,6 +75,31 @@ class Core:
     """As which the plan above reads its changes; None: they are the query's own."""
     carried: tuple[int, ...]
     """Which of its columns that stream brings."""
+
+    def covered(self, ranks: Sequence[Rank], over: Schema) -> tuple[Covered, ...]:
+        """COVER clauses over a query's FROM as they are over one of this core's inputs."""
+        found = _places(self.schema)
+        made = []
+        for rank in ranks:
+            if rank.cover is None:
+                continue
+            read = [*columns(rank.criteria), *rank.cover.by]
+            if not all(len(found.get((over[c.index].qualifier, over[c.index].name), [])) == 1 for c in read):
+                continue
+            starts = side_by_side(self.inputs)
+            by = [found[over[c.index].qualifier, over[c.index].name][0] for c in rank.cover.by]
+            which = max(i for i, start in enumerate(starts) if start <= by[0])
+            made.append(
+                Covered(
+                    rank.level,
+                    which,
+                    shifted(_moved(rank.criteria, over, found), -starts[which]),
+                    tuple(k - starts[which] for k in by),
+                    rank.cover.every,
+                    self.inputs[which].schema,
+                )
+            )
+        return tuple(made)
 
     @property
     def schema(self) -> Schema:

@@ -175,7 +175,7 @@ class Promote(Fifo):
 
     def _stop(self, rated: tuple[Stop, float]) -> model.Stage:
         stop, rate = rated
-        queues = [len(stop.lanes[level]) if level in stop.lanes else 0 for level in self.levels]
+        queues = [stop.queued(level) for level in self.levels]
         rest = stop.waiting - sum(queues)
         return model.Stage(max(stop.cost, 1.0), (*queues, rest), rate, stop.selectivity)
 
@@ -194,13 +194,15 @@ class Promote(Fifo):
         asked: Sequence[tuple[int, Routes, Determinant, range]],
     ) -> None:
         assert self.plan is not None
-        active = frozenset(self.levels[level - 1] for level in self.plan.active)
+        # What COVER promises hangs on the order within a level: such levels are told apart from the first place on.
+        covered = {one.about.level for _, one in self.scheduler.coverage.every}
+        active = frozenset({self.levels[level - 1] for level in self.plan.active} | covered)
         before = [stop.assessed for _, route in routes for stop in route]
         for number, (core, route) in enumerate(routes):
             places = {
-                one: self.plan.places[n]
-                for n, (where, _, one, _) in enumerate(asked)
-                if where == number and n in self.plan.places and one.level in active
+                one: self.plan.places.get(n, path[0])
+                for n, (where, _, one, path) in enumerate(asked)
+                if where == number and one.level in active and (n in self.plan.places or one.level in covered)
             }
             place(core, route, places)
         after = [stop.assessed for _, route in routes for stop in route]

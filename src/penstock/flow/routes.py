@@ -15,7 +15,7 @@ not be built. It is skipped when there is nothing to evaluate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,8 @@ class Routes:
         self.by_level = False
         """Whether selectivities are measured by level."""
         self.tally = np.zeros(1, np.int64)
+        self.repeated: Callable[[Stop, Ints], Array | None] | None = None
+        """Tells which rows stand back in their level (`flow.coverage`)."""
 
     def _empty(self) -> list[Stock]:
         """Stocks of no rows."""
@@ -163,6 +165,10 @@ class Routes:
         rows[SLOTS + which] = slots
         self._arrivals += n
         return rows
+
+    def can_join(self, which: int, batch: Batch) -> Array:
+        """Which rows of an input are to wait: without a key nobody meets them."""
+        return self._keys[which].can_match(batch)
 
     def note_arrivals(self, counts: Mapping[int, int]) -> None:
         """How many rows of each input came in a step."""
@@ -404,12 +410,17 @@ class Routes:
 
     def line_up(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
         """Let rows wait before an operator, by the level they go by; one that is not active is none."""
-        if active:
-            level = going_by(rows, active)
-            for one in np.unique(level).tolist():
-                stop.lanes.setdefault(one, Lane()).put(rows[:, level == one])
-        else:
+        if not active:
             stop.lanes.setdefault(BACK_BURNER, Lane()).put(rows)
+            return
+        level = going_by(rows, active)
+        back = None if self.repeated is None else self.repeated(stop, rows)
+        for one in np.unique(level).tolist():
+            own = level == one
+            if back is not None:
+                stop.again.setdefault(one, Lane()).put(rows[:, own & back])
+                own &= ~back
+            stop.lanes.setdefault(one, Lane()).put(rows[:, own])
 
     # ------------------------------------------------------------------ rows leave
 

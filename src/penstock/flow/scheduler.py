@@ -4,7 +4,7 @@ Paper      Works 2013, §4.2.1: the highest level that waits first, in every ope
 Order      the best level first; within it the stream that has had least in this step, so that both inputs of a join get on; of a
            stream what is furthest, so that what was begun is finished. Rows that are still to be classified go by the best level that may
            be found of them, and those of a stream that has no levels by the best that there is: they may meet rows that have it. Where no
-           level is active, rows go as they came.
+           level is active, rows go as they came. Of an object that COVER speaks of one row goes ahead (`flow.coverage`).
 Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
 Lifespan   a row that waited longer is dropped where it is taken from its lane, and counted; stored rows obey windows only.
 """
@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.data.batch import Batch, Ints
+from penstock.flow.coverage import Coverages
 from penstock.flow.routes import Routes
-from penstock.flow.stop import UNSORTED, Stop
+from penstock.flow.stop import Stop
 from penstock.flow.tallies import Tallies
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER, CAME, DESIGNATED, LEVEL, ORDER, PROMISE, SLOTS, TO, TS, Lane
@@ -42,6 +44,8 @@ class Job:
     lane: Lane
     sorts: bool
     """They wait for the classifier."""
+    again: bool = False
+    """Other rows of their objects go ahead."""
 
 
 class Scheduler:
@@ -63,6 +67,8 @@ class Scheduler:
         """Estimates what rows that are dropped would have come to."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
+        self.coverage = Coverages(())
+        """What COVER promises."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
 
@@ -83,6 +89,9 @@ class Scheduler:
                     for level, lane in stop.lanes.items():
                         if len(lane):
                             yield Job(number, stop, self._urgency(level, pending, ranked), lane, False)
+                    for level, lane in stop.again.items():
+                        if len(lane):
+                            yield Job(number, stop, self._urgency(level, pending, ranked), lane, False, True)
                     pending = min(pending, found)
                     if len(stop.unsorted):
                         yield Job(number, stop, self._urgency(found, pending, ranked), stop.unsorted, True)
@@ -102,7 +111,13 @@ class Scheduler:
         had = self._had
         return min(
             self._jobs(),
-            key=lambda j: (j.level, had.get((j.core, j.stop.route), 0.0), -j.stop.at, not j.sorts),
+            key=lambda j: (
+                j.level,
+                had.get((j.core, j.stop.route), 0.0),
+                j.again,
+                -j.stop.at,
+                not j.sorts,
+            ),
             default=None,
         )
 
@@ -115,6 +130,8 @@ class Scheduler:
             job = self._next()
             if job is None:
                 break
+            if job.again and self._gone_ahead():
+                continue
             stop, core = job.stop, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
             rows = self._fresh(job, rows, began + int(spent * self.pace))
@@ -146,6 +163,7 @@ class Scheduler:
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
         core, stop = self.cores[job.core], job.stop
         out, took = core.work(stop, rows)
+        self.coverage.ended(job.core, stop, rows, out)
         if not stop.last:
             self.enqueue(job.core, core.routes_by[stop.route][stop.at + 1], out)
             return took, None
@@ -162,6 +180,7 @@ class Scheduler:
         core, stop = self.cores[job.core], job.stop
         over = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
         if over.any():
+            self.coverage.ended(job.core, stop, rows[:, over], rows[:, :0])
             core.dropped(stop, rows[:, over])
             rows = rows[:, ~over]
         if self.lifespan is not None:
@@ -185,6 +204,7 @@ class Scheduler:
     def _drop(self, core: int, stop: Stop, rows: Ints) -> None:
         if self.unmade is not None:
             self.unmade(core, stop, rows)
+        self.coverage.dropped(core, stop, rows)
         self.cores[core].dropped(stop, rows)
 
     def sweep(self, now: int) -> None:
@@ -203,11 +223,36 @@ class Scheduler:
         for core in self.cores:
             for stop in core.stops:
                 lanes = stop.every()
-                stop.unsorted, stop.lanes = Lane(), {}
+                stop.unsorted, stop.lanes, stop.again = Lane(), {}, {}
                 for lane in lanes:
                     rows = lane.all()
                     if rows is not None:
                         self.enqueue(self.cores.index(core), stop, rows)
+
+    def cover(self, coverage: Coverages) -> None:
+        """Keep to what COVER promises."""
+        self.coverage = coverage
+        for number, core in enumerate(self.cores):
+            core.repeated = partial(coverage.repeated, number) if coverage.every else None
+
+    def _gone_ahead(self) -> bool:
+        """Rows that stood back go ahead where those that did were dropped; whether there may be any."""
+        stale = [(number, one) for number, one in self.coverage.every if one.stale]
+        for number, one in stale:
+            one.stale = False
+            for stop in reversed(self.cores[number].routes_by[one.about.which]):
+                lanes, stop.again = stop.again.values(), {}
+                for lane in lanes:
+                    rows = lane.all()
+                    if rows is not None:
+                        self.cores[number].line_up(stop, rows, self.active)
+        return bool(stale)
+
+    def settle(self, now: int) -> None:
+        """Event time is so far: periods of COVER may be over."""
+        for number, one in self.coverage.every:
+            route = self.cores[number].routes_by[one.about.which]
+            one.settle(now, partial(_numbers, route))
 
     def rerank(self) -> None:
         """Criteria are others now: rows that wait have the levels that these give them, as far as that can be told."""
@@ -238,8 +283,7 @@ class Scheduler:
                 for name in kept:
                     key = f"lane.{number}.{stop.route}.{stop.at}.{name}"
                     rows = arena.taken(key, np.int64).reshape(SLOTS + len(core.core.inputs), -1)
-                    lane = stop.unsorted if name == UNSORTED else stop.lanes.setdefault(int(name), Lane())
-                    lane.put(rows)
+                    stop.lane(name).put(rows)
 
     def _lanes(self) -> Iterator[tuple[int, Stop, str, Lane]]:
         for number, core in enumerate(self.cores):
@@ -257,6 +301,12 @@ class Scheduler:
                     rest = max(stop.cost, 1.0) + stop.selectivity * rest
                     total += stop.waiting * rest
         return total
+
+
+def _numbers(route: Sequence[Stop]) -> Ints:
+    """Of the rows that wait along a route."""
+    waiting = [chunk[ORDER] for stop in route for lane in stop.every() for chunk in lane.chunks()]
+    return np.concatenate(waiting) if waiting else np.empty(0, np.int64)
 
 
 def ahead(route: Sequence[Stop], at: int) -> float:

@@ -11,7 +11,8 @@ from penstock.operators.conditions import Equality
 from penstock.plan.expressions import Expression
 from penstock.state.lanes import Lane
 
-UNSORTED = "unsorted"
+UNSORTED, AGAIN = "unsorted", "+"
+"""In the names of lanes."""
 ENOUGH = 30
 """Rows of a level from which on its own selectivity counts."""
 
@@ -52,6 +53,8 @@ class Stop:
     """What the classifier evaluates now, best level first."""
     unsorted: Lane = field(default_factory=Lane)
     lanes: dict[int, Lane] = field(default_factory=dict)
+    again: dict[int, Lane] = field(default_factory=dict)
+    """By level: rows that stand back, since other rows of their objects go ahead (`flow.coverage`)."""
     # Measured, of late: rows in, rows out, units spent by the operator.
     came: float = 0.0
     left: float = 0.0
@@ -61,7 +64,11 @@ class Stop:
 
     @property
     def waiting(self) -> int:
-        return len(self.unsorted) + sum(map(len, self.lanes.values()))
+        return len(self.unsorted) + sum(map(len, (*self.lanes.values(), *self.again.values())))
+
+    def queued(self, level: int) -> int:
+        """Rows of a level that wait."""
+        return sum(len(lanes[level]) for lanes in (self.lanes, self.again) if level in lanes)
 
     @property
     def cost(self) -> float:
@@ -100,4 +107,13 @@ class Stop:
         return [lane for _, lane in self.named()]
 
     def named(self) -> list[tuple[str, Lane]]:
-        return [(UNSORTED, self.unsorted), *((str(level), lane) for level, lane in self.lanes.items())]
+        ahead = [(str(level), lane) for level, lane in self.lanes.items()]
+        back = [(f"{level}{AGAIN}", lane) for level, lane in self.again.items()]
+        return [(UNSORTED, self.unsorted), *ahead, *back]
+
+    def lane(self, name: str) -> Lane:
+        """The one of that name."""
+        if name == UNSORTED:
+            return self.unsorted
+        lanes = self.again if name.endswith(AGAIN) else self.lanes
+        return lanes.setdefault(int(name.removesuffix(AGAIN)), Lane())

@@ -7,12 +7,13 @@ from typing import Any
 
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
-from penstock.errors import BindError, ParseError, PlanError
+from penstock.errors import BindError, ParseError, PlanError, StateError
 from penstock.language.amounts import duration, positive, time_units, type_named
 from penstock.language.dialect import parse
 from penstock.language.inputs import Binding, From, Known
 from penstock.language.place import Source, Span
-from penstock.language.scope import Scope, near
+from penstock.language.ranks import ranks_of
+from penstock.language.scope import near
 from penstock.language.select import SelectBinder, bind_query, visible
 from penstock.language.statements import (
     AlterQuery,
@@ -38,7 +39,6 @@ from penstock.language.syntax import (
     Name,
     Parsed,
     QuerySyntax,
-    RankSyntax,
     SelectStatementSyntax,
     SelectSyntax,
     Standing,
@@ -46,7 +46,7 @@ from penstock.language.syntax import (
     WithSyntax,
 )
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.levels import with_rank
+from penstock.plan.levels import checked_weight, with_rank
 from penstock.plan.nodes import Query, Rank
 
 
@@ -69,11 +69,12 @@ def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
     assert isinstance(target.syntax, SelectStatementSyntax | CreateQuerySyntax | ExplainSyntax)
     try:
         standing = target.syntax.query
-        found = _ranked_from(standing, Binding(target.source, catalog, standing.tail.window))
+        known = Binding(target.source, catalog, standing.tail.window)
+        found = _ranked_from(standing, known)
         if found is None:
             span = syntax.ranks[0].span
             raise parsed.source.error(PlanError, "RANK needs a query that is one SELECT", span)
-        ranks = _ranks(syntax.ranks, found.scope, Binding(parsed.source, catalog))
+        ranks = ranks_of(syntax.ranks, found, Binding(parsed.source, catalog, time=known.time))
     except RecursionError:
         raise _too_deep(parsed) from None
     return AlterQuery(syntax.name.text, None, ranks, found.node().schema)
@@ -108,7 +109,7 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
         if found is None:
             hint = "criteria are read over one FROM; rank the parts, or wrap them in SELECT * FROM (...)"
             raise source.error(PlanError, "RANK needs a query that is one SELECT", tail.ranks[0].span, hint)
-        ranks, over = _ranks(tail.ranks, found.scope, binding), found.node().schema
+        ranks, over = ranks_of(tail.ranks, found, binding), found.node().schema
     return Query(with_rank(root, ranks), standing.text, lifespan, ranks, over)
 
 
@@ -133,19 +134,6 @@ def _ranked_from(standing: Standing, binding: Binding) -> From | None:
             return None
         body = body.query
     return SelectBinder(body, binding, commons).inputs()
-
-
-def _ranks(syntaxes: tuple[RankSyntax, ...], scope: Scope, binding: Binding) -> tuple[Rank, ...]:
-    source = binding.source
-    ranks: list[Rank] = []
-    for syntax in syntaxes:
-        level = syntax.level.value
-        if not 1 <= level <= 127:
-            raise source.error(BindError, "ranks go from 1 (best) to 127", syntax.level.span)
-        if any(rank.level == level for rank in ranks):
-            raise source.error(BindError, f"RANK {level} is given twice", syntax.level.span)
-        ranks.append(Rank(level, binding.scalars(scope, "CRITERIA").predicate(syntax.criteria)))
-    return tuple(sorted(ranks, key=lambda rank: rank.level))
 
 
 # -- statements ------------------------------------------------------------------------------------------
@@ -223,9 +211,20 @@ def _select(syntax: SelectStatementSyntax, source: Source, catalog: Catalog) -> 
 
 def _alter(syntax: AlterSyntax, source: Source, catalog: Catalog) -> AlterQuery:
     del catalog
+    if syntax.weight is not None:
+        return AlterQuery(syntax.name.text, weight=_weight(syntax.weight, source))
     if syntax.lifespan is None:
         return AlterQuery(syntax.name.text, sets_ranks=True)
     return AlterQuery(syntax.name.text, _lifespan(syntax.lifespan, None, source))
+
+
+def _weight(name: Name, source: Source) -> float:
+    try:
+        return checked_weight(float(name.text))
+    except StateError as error:
+        raise source.error(BindError, error.message, name.span, error.hint or "") from None
+    except ValueError:
+        raise source.error(BindError, f"{name.text} is not a number", name.span) from None
 
 
 _BINDERS: dict[type, Callable[[Any, Source, Catalog], Statement]] = {

@@ -9,6 +9,7 @@ from penstock.language.place import Span, Token, TokenType, span_of, span_of_tok
 from penstock.language.syntax import (
     Amount,
     Common,
+    CoverSyntax,
     InputSyntax,
     Item,
     JoinInput,
@@ -378,7 +379,7 @@ class Queries(Atoms):
     def _unit_ahead(self) -> bool:
         """Any word that is not a keyword of ours is taken for a unit, so that a wrong one can be named."""
         word = self._curr.text.upper()
-        keywords = ("SLIDE", "CRITERIA", "LIFESPAN", "RANK", "WATERMARK", "USING")
+        keywords = ("SLIDE", "CRITERIA", "LIFESPAN", "RANK", "WATERMARK", "USING", "BY")
         return self._curr.token_type in NAMES and word.isalpha() and word not in keywords
 
     # -- the tail ---------------------------------------------------------------------------------------
@@ -418,7 +419,7 @@ class Queries(Atoms):
         return Tail(window, lifespan, tuple(ranks), span_of_token(start) if given else None)
 
     def rank(self) -> RankSyntax:
-        """`RANK n CRITERIA (predicate)`."""
+        """`RANK n CRITERIA (predicate) [COVER EVERY period BY columns]`."""
         first = self._curr
         if not self.word("RANK"):
             self.expected("RANK")
@@ -430,8 +431,20 @@ class Queries(Atoms):
             self.expected("CRITERIA")
         self.demand(TokenType.L_PAREN, "( after CRITERIA")
         criteria = self.scalar()
-        closing = self.demand(TokenType.R_PAREN, ")")
-        return RankSyntax(level, criteria, span_of_token(first).to(span_of_token(closing)))
+        self.demand(TokenType.R_PAREN, ")")
+        cover = self._cover() if self.ahead("COVER") else None
+        return RankSyntax(level, criteria, span_of_token(first).to(span_of_token(self._prev)), cover)
+
+    def _cover(self) -> CoverSyntax:
+        first = self._curr
+        self._advance()
+        if not self.word("EVERY"):
+            self.expected("EVERY after COVER", "COVER EVERY 10 SECONDS BY id")
+        every = self.amount("the period of COVER")
+        if not self.word("BY"):
+            self.expected("BY and the columns that tell objects apart", "COVER EVERY 10 SECONDS BY id")
+        by = tuple(self.listed(self.scalar))
+        return CoverSyntax(every, by, span_of_token(first).to(span_of_token(self._prev)))
 
 
 _JOINS = {

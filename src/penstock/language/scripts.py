@@ -192,12 +192,21 @@ class Scripts(Queries):
         self.demand(TokenType.SET, "SET")
         if self.word("LIFESPAN"):
             return AlterSyntax(name, self.amount("the lifespan"), None)
+        if self.word("WEIGHT"):
+            return AlterSyntax(name, None, None, self._weight())
         if not self.ahead("RANK"):
-            self.expected("LIFESPAN or RANK after SET")
+            self.expected("LIFESPAN, RANK or WEIGHT after SET")
         ranks: list[RankSyntax] = []
         while self.ahead("RANK"):
             ranks.append(self.rank())
         return AlterSyntax(name, None, tuple(ranks))
+
+    def _weight(self) -> Name:
+        """A number, with its sign if somebody wrote one: what it may be is for the binder to say."""
+        first = self._curr
+        sign = "-" if self._match(TokenType.DASH) else ""
+        number = self.demand(TokenType.NUMBER, "a number after WEIGHT")
+        return Name(sign + number.text, span_of_token(first).to(span_of_token(number)))
 
 
 _READERS: dict[str, Callable[[Scripts], StatementSyntax]] = {

@@ -53,7 +53,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class AlterQuery:
-    """`lifespan` or `ranks`, never both; None means it stays as it is.
+    """`lifespan`, `ranks` or `weight`, one of them; None means it stays as it is.
 
     Criteria need the query's own FROM, so `bind` leaves `ranks` None for SET RANK and `bind_alter`,
     which is given the query's text, fills them in. `sets_ranks` says that this is still to be done.
@@ -65,6 +65,7 @@ class AlterQuery:
     over: Schema = ()
     """The columns that their criteria are over."""
     sets_ranks: bool = False
+    weight: float | None = None
 
 
 Statement = (

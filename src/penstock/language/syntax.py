@@ -141,10 +141,20 @@ QuerySyntax = SelectSyntax | SetSyntax | WithSyntax | ToStreamSyntax
 
 
 @dataclass(frozen=True, slots=True)
+class CoverSyntax:
+    """`COVER EVERY every BY columns`."""
+
+    every: Amount
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class RankSyntax:
     level: Amount
     criteria: exp.Expr
     span: Span
+    cover: CoverSyntax | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +236,8 @@ class AlterSyntax:
     name: Name
     lifespan: Amount | None
     ranks: tuple[RankSyntax, ...] | None
+    weight: Name | None = None
+    """The number as written."""
 
 
 StatementSyntax = (

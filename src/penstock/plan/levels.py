@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.errors import StateError
 from penstock.plan.expressions import Call, Expression, Literal, Named
 from penstock.plan.functions import call
 from penstock.plan.nodes import Aggregate, Distinct, Filter, Node, Project, Query, Rank, ToStream
 
 RANK = "__rank"
+USUAL = 1.0
+"""The weight of a query that nobody gave another."""
 MOST = 32
 """Disjuncts of a level; criteria that would make more are one."""
 
@@ -43,6 +46,24 @@ class Levels:
 
 
 UNRANKED = Levels()
+
+
+def checked_weight(weight: object) -> float:
+    """What a query counts for beside others.
+
+    >>> checked_weight(2)
+    2.0
+    """
+    if type(weight) not in (int, float) or not 0 < weight < inf:  # type: ignore[operator]
+        raise StateError(
+            f"weight {weight!r} is not a number above 0", hint="1 is the weight of a query without"
+        )
+    return float(weight)  # type: ignore[arg-type]
+
+
+def promises(ranks: Sequence[Rank]) -> list[str]:
+    """What COVER clauses say, for EXPLAIN."""
+    return [f"rank {rank.level} covers {rank.cover}" for rank in ranks if rank.cover is not None]
 
 
 def levels_of(query: Query) -> Levels:

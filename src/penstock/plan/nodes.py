@@ -13,7 +13,7 @@ from enum import Enum
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.plan.catalog import Stream, Table
-from penstock.plan.expressions import Aggregation, Expression, Named
+from penstock.plan.expressions import Aggregation, Column, Expression, Named
 from penstock.plan.windows import Window
 
 
@@ -314,11 +314,26 @@ def same_types(what: str, inputs: tuple[Node, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Cover:
+    """`COVER EVERY every BY columns`: in every such span of event time each object, a value of the columns, is worked on once at least.
+
+    The columns are of the stream that the rank's criteria read.
+    """
+
+    every: int
+    by: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return f"every {', '.join(map(str, self.by))} once in {self.every}"
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
-    """`RANK level CRITERIA (criteria)`: bound over the FROM inputs' schemas side by side."""
+    """`RANK level CRITERIA (criteria) [COVER …]`: bound over the FROM inputs' schemas side by side."""
 
     level: int
     criteria: Expression
+    cover: Cover | None = None
 
 
 @dataclass(frozen=True, slots=True)

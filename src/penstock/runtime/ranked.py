@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ import numpy as np
 from penstock.data.batch import Array, Batch
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.errors import StateError
+from penstock.errors import PlanError, StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.cores import cores
+from penstock.flow.coverage import Coverage, Coverages
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.tallies import Tallies, place
@@ -32,6 +34,7 @@ from penstock.operators.contract import ABSENT, empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
+from penstock.plan.levels import Levels
 from penstock.plan.nodes import Node, Reliable
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
@@ -47,6 +50,7 @@ from penstock.runtime.above import (
 from penstock.runtime.core import CoreRun, Workshop
 from penstock.runtime.pipeline import Key, Pipeline, told
 from penstock.state.arena import Arena
+from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
 
 QUIET = 3
@@ -108,6 +112,8 @@ class Ranked(Pipeline):
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
         self._above.watch(self.scheduler)
+        self._workshop = workshop
+        self._cover(root.levels)
         self._policies = policies
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._incoming: list[Slice] = []
@@ -162,16 +168,18 @@ class Ranked(Pipeline):
         return said
 
     def _calmly(self, slices: Sequence[Slice], rows: int) -> Said:
-        before = self.arena.visits
+        before, noticing = self.arena.visits, 0.0
         said: Said = []
         for part in slices:
             for n, core in enumerate(self._cores):
+                noticing += self.scheduler.coverage.came_and_went(n, part.rows[n])
                 made = core.calm(part.rows[n], part.tables, part.now)
                 self._above.hold(n, core.finished(made, part.now))
             self._above.note(part.tables)
             self._now = part.now
             said += self._above.released(part.now + 1, part.now)
-        self.spent = rows + (self.arena.visits - before) * max(core.pair for core in self._cores)
+            self.scheduler.settle(part.now)
+        self.spent = noticing + rows + (self.arena.visits - before) * max(core.pair for core in self._cores)
         if rows:
             self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
         self.tallies.in_time += sum(len(batch) for batch, _ in said)
@@ -180,11 +188,13 @@ class Ranked(Pipeline):
     def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> Said:
         lifespan, pace = self.scheduler.lifespan, self.scheduler.pace
         moment = Moment(granted, None if lifespan is None else lifespan / pace, self._steps)
-        arrived = self._arrived(slices)
+        arrived, noticing = self._arrived(slices)
         for (n, which), rows in self.allocation.admitted(arrived, moment).items():
             self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
-        results, self.spent = self.scheduler.run(have, self._time)
+        results, self.spent = self.scheduler.run(have - noticing, self._time)
+        self.spent += noticing
         self.scheduler.sweep(self._time + int(min(have, self.spent) * pace))
+        self.scheduler.settle(self._now)
         self.arena.visits += int(self.spent)
         for n, batch in results:
             self._above.hold(n, self._cores[n].finished(batch, self._now))
@@ -200,18 +210,48 @@ class Ranked(Pipeline):
             self.busy = False
         return said
 
-    def _arrived(self, slices: Sequence[Slice]) -> Arrived:
+    def _arrived(self, slices: Sequence[Slice]) -> tuple[Arrived, float]:
+        """Rows that came, and the units it took to tell which of them COVER speaks of."""
         parts: dict[tuple[int, int], list[Array]] = {}
+        noticing = 0.0
         for part in slices:
             for n, core in enumerate(self._cores):
                 for which, rows in core.admit(part.rows[n], self._time):
                     parts.setdefault((n, which), []).append(rows)
+                    batch = part.rows[n][which]
+                    joins = partial(core.routes.can_join, which, batch)
+                    noticing += self.scheduler.coverage.came(n, which, batch, joins, rows[ORDER])
             self._above.note(part.tables)
             self._now = part.now
         arrived = {key: np.concatenate(rows, axis=1) for key, rows in parts.items()}
         for n, core in enumerate(self._cores):
             core.routes.note_arrivals({w: rows.shape[1] for (m, w), rows in arrived.items() if m == n})
-        return arrived
+        return arrived, noticing
+
+    def _cover(self, levels: Levels) -> None:
+        """Keep to what COVER promises from now on."""
+        before = {one.about: one for _, one in self.scheduler.coverage.every}
+        made: dict[int, tuple[int, Coverage]] = {}
+        for n, core in enumerate(self._cores):
+            for about in core.core.covered(levels.ranks, levels.over):
+                if about.level in made:
+                    continue
+                one = before.pop(about, None)
+                if one is None:
+                    site = self._workshop.site(f"cover{about.level}")
+                    self.arena.drop(f"{site.name}.")
+                    one = Coverage(site, about, self._workshop.functions)
+                made[about.level] = n, one
+        for about in before:
+            if about.level not in made:
+                self.arena.drop(f"cover{about.level}.")
+        for rank in levels.ranks:
+            if rank.cover is not None and rank.level not in made:
+                raise PlanError(
+                    f"what COVER of rank {rank.level} speaks of is not a stream of the plan",
+                    hint="name the stream in the FROM of the query itself",
+                )
+        self.scheduler.cover(Coverages(made.values()))
 
     def _get_busy(self) -> None:
         for core in self._cores:
@@ -241,6 +281,7 @@ class Ranked(Pipeline):
         for core, new in zip(self._cores, found, strict=True):
             core.rerank(new, new.disjuncts(levels.ranks, levels.over))
         self.root = root
+        self._cover(levels)
         self.scheduler.rerank()
         self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
         self.allocation.begin_busy()
@@ -266,11 +307,13 @@ class Ranked(Pipeline):
 
     def load(self) -> dict[str, Any]:
         """How it stands: for progress, EXPLAIN and people."""
+        covered = [one.json() for _, one in self.scheduler.coverage.every]
         return {
             "busy": self.busy,
             "waiting": self.waiting,
             "active": sorted(self.scheduler.active) if self.busy else [],
             **self.tallies.json(),
+            **({"coverage": covered} if covered else {}),
         }
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
@@ -301,6 +344,7 @@ class Ranked(Pipeline):
             "tallies": self.tallies.save(),
             "scheduler": self.scheduler.save(arena),
             "allocation": self.allocation.save(),
+            "coverage": [one.save() for _, one in self.scheduler.coverage.every],
         }
         arena.keep(TOLD, np.frombuffer(json.dumps(about).encode(), np.uint8))
         self._above.save(arena)
@@ -316,6 +360,8 @@ class Ranked(Pipeline):
         self.tallies.take_up(was["tallies"])
         self.scheduler.take_up(self.arena, was["scheduler"])
         self.allocation.take_up(was["allocation"])
+        for (_, one), saved in zip(self.scheduler.coverage.every, was["coverage"], strict=True):
+            one.take_up(saved)
         self._above.take_up(self.arena, was["until"])
         for number, now in enumerate(was["incoming"]):
             nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]

@@ -11,7 +11,7 @@ from penstock.errors import StateError
 from penstock.language import AlterQuery
 from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
-from penstock.plan.levels import levels_of, with_rank
+from penstock.plan.levels import levels_of, promises, with_rank
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
@@ -134,6 +134,7 @@ class Query:
                 said.append("partial results: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()))
                 said[-1] += f"; {asked:,} questions asked" if asked else ""
             if node is standing.root.node:
+                said = promises(self.ranks) + said
                 said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
             return said
 

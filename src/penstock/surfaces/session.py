@@ -32,7 +32,7 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
-from penstock.plan.levels import levels_of
+from penstock.plan.levels import levels_of, promises
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.partial import partial
 from penstock.plan.roots import Root, top
@@ -147,7 +147,10 @@ class Session:
                 self._drop_relation(name)
             case Explain(query, analyze):
                 running = [one for one in self._queries.values() if one.is_of(query)] if analyze else []
-                return running[0].explain() if running else explain(optimize(query.root))
+                if running:
+                    return running[0].explain()
+                root = optimize(query.root)
+                return explain(root, lambda node: promises(query.ranks) if node is root else ())
             case Select(query):
                 return self._register(None, query, keep=False)
             case AlterQuery():

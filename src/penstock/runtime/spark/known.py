@@ -153,4 +153,16 @@ def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
         "waiting": sum(cell["waiting"] for cell in told),
         "busyCells": sum(cell["busy"] for cell in told),
         "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
+        **_covered(told),
     }
+
+
+def _covered(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """What COVER promised, and what came of it. An object whose rows go to several cells is one in each of them."""
+    found: dict[int, dict[str, int]] = {}
+    for cell in cells:
+        for one in cell.get("coverage", ()):
+            sums = found.setdefault(one["rank"], dict.fromkeys(("objects", "covered", "missed"), 0))
+            for what in sums:
+                sums[what] += one[what]
+    return {"coverage": [{"rank": rank, **found[rank]} for rank in sorted(found)]} if found else {}
