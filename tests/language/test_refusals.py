@@ -434,7 +434,13 @@ REFUSED = [
     ("DROP QUERY", ParseError, 1, 11, "expected the name of the query, but the statement ends"),
     ("DROP VIEW x", ParseError, 1, 6, "expected QUERY, STREAM or TABLE after DROP, but found 'VIEW'"),
     ("DROP STREAM nosuch", BindError, 1, 13, "no stream nosuch"),
-    ("ALTER QUERY z SET", ParseError, 1, 18, "expected LIFESPAN, RANK or WEIGHT after SET, but the statement ends"),
+    (
+        "ALTER QUERY z SET",
+        ParseError,
+        1,
+        18,
+        "expected LIFESPAN, RANK or WEIGHT after SET, but the statement ends",
+    ),
     (
         "ALTER QUERY z SET WINDOW 5",
         ParseError,
