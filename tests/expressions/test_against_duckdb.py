@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.data.types import Type
+from penstock.operators import evaluate
 from penstock.operators.evaluate import Evaluator
 from penstock.plan.expressions import Call, Column, Expression, Literal
 from penstock.plan.functions import FunctionError, call, cast
@@ -356,7 +357,11 @@ def check_trees(seed: int, count: int, depth: int = 3) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_trees_agree_with_duckdb(seed: int) -> None:
+def test_random_trees_agree_with_duckdb(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:  # tests of AND look at what has passed so far, however many rows that are
+        monkeypatch.setattr(evaluate, "MANY", 0)
+        monkeypatch.setattr(evaluate, "FEW", 1)
+        monkeypatch.setattr(evaluate, "WORTH", 0)
     check_trees(seed, 250)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Column, Mask
+from penstock.data.batch import Column, Mask, Rows
 from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.operators.expressions import casts, comparison, logic, numbers, times
@@ -33,7 +33,12 @@ from penstock.operators.expressions.texts import Texts
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Call, Expression, Literal
 from penstock.plan.expressions import Column as ColumnName
+from penstock.plan.expressions import columns as columns_in
 from penstock.state.strings import Strings
+
+MANY, FEW, WORTH = 256, 6, 4
+"""Rows from which on, and one in how many of which, must pass the first test of several so that the others look at these alone; and
+how many functions these must have."""
 
 Computed = Callable[[Sequence[Column], int], Column]
 Predicate = Callable[[Sequence[Column], int], Mask]
@@ -86,14 +91,26 @@ class Evaluator:
             return _constant(expression, self._literal(expression))
         if isinstance(expression, ColumnName):
             return Part(expression, _column(expression.index))
-        parts = [self._part(argument) for argument in expression.arguments]
         name = expression.function
+        if name == "case" and not raises(expression):
+            return self._case(expression)
+        parts = [self._part(argument) for argument in expression.arguments]
         if name.startswith("udf:"):
             return Part(expression, python_call(self._function(name[4:]), parts, self._strings))
         if name not in logic.NULL_AWARE and any(part.is_null for part in parts):
             return _constant(expression, _null(expression.type))
         run = self._builders[name](expression, parts)
         if all(part.constant is not None for part in parts):
+            return _constant(expression, self._folded(expression, run))
+        return Part(expression, run)
+
+    def _case(self, expression: Call) -> Part:
+        """Of conditions nothing counts but where they are TRUE."""
+        given = expression.arguments
+        tests = [self._decided(condition, wanted=True) for condition in given[0:-1:2]]
+        branches = [self._part(branch) for branch in given[1:-1:2]]
+        run = logic.chosen(tests, branches, self._part(given[-1]))
+        if next(columns_in(expression), None) is None:
             return _constant(expression, self._folded(expression, run))
         return Part(expression, run)
 
@@ -158,11 +175,18 @@ class Evaluator:
             run = self._part(expression).run
             pick = true_rows if wanted else known_false
             return lambda columns, rows: pick(run(columns, rows))
-        tests = [self._decided(a, wanted) for a in expression.arguments if not raises(a)]
+        cheap = [a for a in expression.arguments if not raises(a)]
+        if meet:
+            cheap.sort(key=_size)
+        tests = [self._decided(a, wanted) for a in cheap]
+        rest = frozenset(c.index for a in cheap[1:] for c in columns_in(a))
+        sieves = meet and len(cheap) > 1 and sum(map(_size, cheap[1:])) >= WORTH
         last = [self._decided(a, wanted) for a in costly]
 
         def joined(columns: Sequence[Column], rows: int) -> Mask:
             mask = tests[0](columns, rows)
+            if sieves and rows >= MANY and FEW * np.count_nonzero(mask) < rows:
+                return _sieved(tests[1:], rest, columns, mask)
             for test in tests[1:]:
                 mask = mask & test(columns, rows) if meet else mask | test(columns, rows)
             return mask
@@ -178,6 +202,24 @@ class Evaluator:
             return mask
 
         return guarded
+
+
+def _size(expression: Expression) -> int:
+    """How many functions it has."""
+    return 1 + sum(map(_size, expression.arguments)) if isinstance(expression, Call) else 0
+
+
+def _sieved(tests: Sequence[Predicate], read: frozenset[int], columns: Sequence[Column], mask: Mask) -> Mask:
+    """Tests that see only the rows that have passed so far; columns that nobody has read are gathered for these alone."""
+    places = np.flatnonzero(mask)
+    memo: dict[int, Rows] = {}
+    some = [column.take(places, memo) if i in read else column for i, column in enumerate(columns)]
+    passed = tests[0](some, len(places))
+    for test in tests[1:]:
+        passed = passed & test(some, len(places))
+    made = np.zeros(len(mask), np.bool_)
+    made[places[passed]] = True
+    return made
 
 
 def _column(index: int) -> Run:

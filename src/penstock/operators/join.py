@@ -138,6 +138,33 @@ class MultiwayJoin:
             new, gone = self._enter(one, batch, now)
             started.append(new)
             retracted.append(gone)
+        out = self._changed(started, retracted, now) if self._strict else self._found(started)
+        for one in self._inputs:
+            # Results over versions of a table that are gone may yet have to be taken back.
+            if not (one.lookup and self._strict):
+                one.stem.finish()
+        return out
+
+    def _found(self, started: Sequence[Array]) -> Batch:
+        """What new rows make where nothing is ever taken back. Walks are put in order, not what they meet: of a result's columns each is
+        gathered once."""
+        walks = []
+        for i, one in enumerate(self._inputs):
+            if not one.lookup:
+                for new in self._pieces(i, started[i]):
+                    walk = self._walk(i, Walk(one.stem.ts[new], {i: new}), back=False)
+                    if len(walk.times):
+                        walks.append(walk)
+        if not walks:
+            return empty(self._width)
+        walk = walks[0] if len(walks) == 1 else _after_one_another(walks)
+        order = in_order(walk.times, None)
+        if order is not None:
+            walk = walk.take(order)
+        return Batch(walk.times, self._ends(walk, "exp"), self._columns(walk, self._needed))
+
+    def _changed(self, started: Sequence[Array], retracted: Sequence[Array], now: int) -> Batch:
+        """What new rows make, and what ends with rows that end."""
         outputs = []
         for i, one in enumerate(self._inputs):
             if one.lookup:
@@ -148,14 +175,7 @@ class MultiwayJoin:
             for gone in self._pieces(i, retracted[i]):
                 walk = Walk(one.stem.end[gone], {i: gone})
                 outputs.append(self._taken_back(self._walk(i, walk, back=True)))
-        out = together(outputs) if outputs else empty(self._width)
-        if len(out):
-            out = _gathered(out)
-        for one in self._inputs:
-            # Results over versions of a table that are gone may yet have to be taken back.
-            if not (one.lookup and self._strict):
-                one.stem.finish()
-        return out
+        return _gathered(together(outputs)) if outputs else empty(self._width)
 
     def _pieces(self, i: int, rows: Array) -> Iterator[Array]:
         """Rows that start walks, in pieces whose pairs with inputs that no equality reaches fit in memory."""
@@ -341,8 +361,6 @@ class MultiwayJoin:
             return []
         exp = self._ends(walk, "exp")
         columns = self._columns(walk, self._needed)
-        if not self._strict:
-            return [Batch(walk.times, exp, columns)]
         plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
         end = self._ends(walk, "end")
         early = np.flatnonzero((end < exp) | (end <= now) if self._tells else end < exp)
@@ -358,6 +376,13 @@ class MultiwayJoin:
 
 
 _NONE = np.empty(0, np.int32)
+
+
+def _after_one_another(walks: Sequence[Walk]) -> Walk:
+    return Walk(
+        np.concatenate([w.times for w in walks]),
+        {i: np.concatenate([w.slots[i] for w in walks]) for i in walks[0].slots},
+    )
 
 
 def _gathered(batch: Batch) -> Batch:

@@ -81,6 +81,24 @@ class Above:
             if len(feeds[key]):
                 held.append(feeds[key])
 
+    def at_once(self, made: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Said:
+        """What cores make in time order, and what tables say, until an instant: while nothing waits, nothing need be held."""
+        if any(self._held) or self._estimates or any(self._tables.values()):
+            for n, batch in enumerate(made):
+                self.hold(n, batch)
+            self.note(feeds)
+            return self.released(now + 1, now)
+        if self.pipeline is None:
+            return [(_read(made[0]), now)] if len(made[0]) else []
+        given = {key: feeds[key] for key in self._tables}
+        for stream, batch in zip(self._streams, made, strict=True):
+            assert stream is not None
+            given["stream", stream.name.lower()] = as_changes(batch)
+        if self._unmade is not None:
+            given["stream", EXPIRED] = as_changes(empty(len(estimates_schema(self.pipeline.root.node))))
+        self.until = now
+        return [(_read(self.pipeline.step(given, now)), now)]
+
     def released(self, progress: int, now: int) -> Said:
         """What may be said now: everything before `progress` has been made."""
         if self.pipeline is None:

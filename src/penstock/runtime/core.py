@@ -18,7 +18,7 @@ from penstock.data.types import Type
 from penstock.flow.cores import Core, Input
 from penstock.flow.routes import Routes
 from penstock.operators.abilities import Remembers
-from penstock.operators.contract import ABSENT, Operator, Site
+from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.join import MultiwayJoin
 from penstock.operators.select import Projection, Selection
@@ -95,6 +95,8 @@ class CoreRun:
             Selection(workshop.site(f"{self._name}.test{i}"), test)
             for i, test in enumerate(core.inputs[0].tests if len(core.inputs) == 1 else ())
         ]
+        self._leaves: dict[int, int] = {}
+        """By stream: the stage of the join's pipeline that gives its rows."""
         self._joins: tuple[Join, Pipeline] | None = None
         """The join while it is calm; one input needs none."""
         if len(core.inputs) > 1 and not busy:
@@ -115,10 +117,13 @@ class CoreRun:
 
     def _joining(self) -> tuple[Join, Pipeline]:
         leaves: list[Node] = []
+        given: dict[int, Node] = {}
         for i, one in enumerate(self.core.inputs):
             node = one.node
             if i in self._streams:
-                node = leaf(self._streams[i], pattern(one.node), one.schema, range(len(one.schema)))
+                node = given[i] = leaf(
+                    self._streams[i], pattern(one.node), one.schema, range(len(one.schema))
+                )
                 for test in one.tests:
                     node = Filter(node, test)
             leaves.append(node)
@@ -126,7 +131,9 @@ class CoreRun:
         picked = tuple(
             Named(ColumnRef(k, join.schema[k].type, join.schema[k].name), f"c{k}") for k in self._kept
         )
-        return join, self.workshop.pipeline(Project(join, picked), f"{self._name}.join.")
+        pipeline = self.workshop.pipeline(Project(join, picked), f"{self._name}.join.")
+        self._leaves = {i: pipeline.places[id(node)] for i, node in given.items()}
+        return join, pipeline
 
     def calm(self, rows: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
         """What a step's rows make, by the ordinary operators."""
@@ -134,16 +141,10 @@ class CoreRun:
             (batch,) = rows
             for test in self._tests:
                 batch = test.step((batch,), now)
-            return batch
-        _, pipeline = self._joins
-        given = {key: batch for key, batch in feeds.items() if key[0] == "table"}
-        for i, stream in self._streams.items():
-            given["stream", stream.name] = as_changes(rows[i])
-        batch = pipeline.step(given, now)
-        out: list[Column] = [ABSENT] * len(self.core.schema)
-        for k, column in zip(self._kept, batch.columns, strict=True):
-            out[k] = column
-        return batch.with_columns(tuple(out))
+            return self.finished(batch, now)
+        join, pipeline = self._joins
+        given = {self._leaves[i]: rows[i] for i in self._streams}
+        return self.finished(pipeline.joined(join, given, feeds, now), now)
 
     @property
     def pair(self) -> float:

@@ -72,6 +72,19 @@ class Pipeline:
             made.append(self._stepped(operator, batches, now))
         return made[-1]
 
+    def joined(self, node: Node, given: Mapping[int, Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
+        """Changes of one node of the plan, where those of stages below it are given; what is below these does not run."""
+        made: dict[int, Batch] = dict(given)
+        for n, source in enumerate(self.sources):
+            if source in feeds:
+                made[-1 - n] = feeds[source]
+        last = self.places[id(node)]
+        for at in range(last + 1):
+            operator, inputs = self.stages[at]
+            if at not in made and all(i in made for i in inputs):
+                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
+        return made[last]
+
     def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
         """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
         known already."""

@@ -30,7 +30,7 @@ from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.tallies import Tallies, place
 from penstock.operators.abilities import Holding
-from penstock.operators.contract import ABSENT, empty
+from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
@@ -116,6 +116,7 @@ class Ranked(Pipeline):
         self._cover(root.levels)
         self._policies = policies
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
+        self._pair = max(core.pair for core in self._cores)
         self._incoming: list[Slice] = []
         self._now = since - 1
         self._time = self._quiet = self._steps = 0
@@ -128,15 +129,15 @@ class Ranked(Pipeline):
     # ------------------------------------------------------------------ rows come
 
     def step(self, feeds: Mapping[Key, Batch], now: int) -> Batch:
-        """Take what came; nothing is said before `work`."""
+        """Take what came, in memory that stays as it is; nothing is said before `work`."""
         rows = []
         for core in self._cores:
             own = []
             for window in core.windows:
                 given = {key: feeds[key] for key in window.sources}
                 own.append(window.step(given, now) if window.stages else given[window.sources[0]])
-            rows.append([_kept(batch) for batch in own])
-        tables = {key: _kept(feeds[key]) for key in self.sources if key[0] == "table"}
+            rows.append(own)
+        tables = {key: feeds[key] for key in self.sources if key[0] == "table"}
         self._incoming.append(Slice(now, rows, tables))
         return empty(len(self.root.node.schema))
 
@@ -145,7 +146,8 @@ class Ranked(Pipeline):
     @property
     def expected(self) -> float:
         """Units that all it has would take."""
-        return sum(map(len, self._incoming)) * self._price + self.scheduler.backlog()
+        waits = self.scheduler.backlog() if self.busy else 0.0
+        return sum(map(len, self._incoming)) * self._price + waits
 
     def work(self, units: float | None, pace: float | None = None) -> Said:
         """Spend a step's units (None: as many as it takes). `pace`: time is the wall clock's, and a unit takes so long."""
@@ -171,15 +173,14 @@ class Ranked(Pipeline):
         before, noticing = self.arena.visits, 0.0
         said: Said = []
         for part in slices:
+            made: list[Batch] = []
             for n, core in enumerate(self._cores):
                 noticing += self.scheduler.coverage.came_and_went(n, part.rows[n])
-                made = core.calm(part.rows[n], part.tables, part.now)
-                self._above.hold(n, core.finished(made, part.now))
-            self._above.note(part.tables)
+                made.append(core.calm(part.rows[n], part.tables, part.now))
             self._now = part.now
-            said += self._above.released(part.now + 1, part.now)
+            said += self._above.at_once(made, part.tables, part.now)
             self.scheduler.settle(part.now)
-        self.spent = noticing + rows + (self.arena.visits - before) * max(core.pair for core in self._cores)
+        self.spent = noticing + rows + (self.arena.visits - before) * self._pair
         if rows:
             self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
         self.tallies.in_time += sum(len(batch) for batch, _ in said)
@@ -372,11 +373,3 @@ class Ranked(Pipeline):
             part.rows = [[next(rows) for _ in own] for own in part.rows]
             part.tables = {key: next(rows) for key in part.tables}
             self._incoming.append(part)
-
-
-def _kept(batch: Batch) -> Batch:
-    """Rows in memory of their own: they may wait."""
-    if not len(batch):
-        return batch
-    columns = tuple(c if c is ABSENT else c.kept() for c in batch.columns)
-    return Batch(batch.ts.copy(), batch.exp.copy(), columns, batch.sign)

@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 
 from penstock.data.batch import Array, Column, Mask
+from penstock.data.memory import room
 from penstock.data.types import Type
 from penstock.operators.expressions.comparison import equality, greater
 from penstock.operators.expressions.parts import (
@@ -25,6 +26,9 @@ from penstock.operators.expressions.parts import (
 )
 from penstock.plan.expressions import Call
 from penstock.state.strings import Strings
+
+Test = Callable[[Sequence[Column], int], Mask]
+"""Rows for which something is TRUE."""
 
 
 def kleene_and(left: Pair, right: Pair) -> Pair:
@@ -124,15 +128,36 @@ def _choose(chosen: Mask, new: Pair, old: Pair) -> Pair:
     return values, valid
 
 
-def _case(_: Call, parts: Sequence[Part]) -> Run:
-    conditions, branches, last = parts[0:-1:2], parts[1:-1:2], parts[-1]
-    steps = [(c.run, b.run) for c, b in zip(conditions, branches, strict=True)]
+def chosen(tests: Sequence[Test], branches: Sequence[Part], last: Part) -> Run:
+    """CASE: the branch of the first test that is TRUE. None of it is a Python function."""
+    constants = [b.constant for b in (*branches, last)]
+    known = [c[0][0] for c in constants if c is not None and (c[1] is None or c is constants[-1])]
+    if len(known) == len(constants):
+        is_null = last.is_null
+
+        def picked(columns: Sequence[Column], rows: int) -> Pair:
+            values = room(rows, last.type.dtype)
+            values.fill(known[-1])
+            masks = [test(columns, rows) for test in tests]
+            for mask, value in zip(reversed(masks), reversed(known[:-1]), strict=True):
+                np.copyto(values, value, where=mask)
+            return values, reduce(np.logical_or, masks) if is_null else None
+
+        return picked
 
     def run(columns: Sequence[Column], rows: int) -> Pair:
         pair = last.run(columns, rows)
-        for condition, branch in reversed(steps):
-            pair = _choose(true_rows(condition(columns, rows)), branch(columns, rows), pair)
+        for test, branch in zip(reversed(tests), reversed(branches), strict=True):
+            pair = _choose(test(columns, rows), branch.run(columns, rows), pair)
         return fitted(pair, rows)
+
+    return run
+
+
+def _case(_: Call, parts: Sequence[Part]) -> Run:
+    """CASE with Python functions: each sees only the rows that reach it."""
+    conditions, branches, last = parts[0:-1:2], parts[1:-1:2], parts[-1]
+    steps = [(c.run, b.run) for c, b in zip(conditions, branches, strict=True)]
 
     def guarded(columns: Sequence[Column], rows: int) -> Pair:
         pair: Pair = (np.zeros(rows, last.type.dtype), np.zeros(rows, np.bool_))
@@ -144,10 +169,8 @@ def _case(_: Call, parts: Sequence[Part]) -> Run:
             waiting &= ~chosen
         return _choose(waiting, only(last.run, columns, waiting), pair)
 
-    if any(raises(p.expression) for p in parts):
-        # only() gathers rows, and constants are of length 1 there: numpy's assignment broadcasts them.
-        return guarded
-    return run
+    # only() gathers rows, and constants are of length 1 there: numpy's assignment broadcasts them.
+    return guarded
 
 
 def _coalesce(_: Call, parts: Sequence[Part]) -> Run:
