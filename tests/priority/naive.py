@@ -47,6 +47,8 @@ def is_reliable(
         return False
     if expired == 0:
         return True
+    if any(level.expired and not level.rows for level in levels):
+        return False
     if len(rows) < 2 or (asked and all(f in ("min", "max") for f, _ in asked)):
         return False
     for function, column in asked:

@@ -26,7 +26,7 @@ def test_the_papers_sample_sizes() -> None:
     rows, expired = n.cumsum(axis=1), np.array([[16.0, 997.0]])
     ok = reliability.enough(rows, expired, reliability.merged(values), 0.1)
     assert ok.tolist() == [[True, False]]
-    assert reliability.largest(ok, rows, expired).tolist() == [1]
+    assert reliability.largest(ok, n, np.array([[16.0, 981.0]])).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,14 @@ def test_flags_are_the_twins() -> None:
                 ]
             )
         values = Values(*(np.array([[one(v.values("p")) for v in g] for g in groups]) for one in _MOMENTS))
-        rows = values.n.cumsum(axis=1)
-        expired = np.array([[v.expired for v in g] for g in groups]).cumsum(axis=1)
-        ok = reliability.enough(rows, expired, reliability.merged(values), error, relative=relative)
-        found = reliability.largest(ok, rows, expired).tolist()
+        expired = np.array([[v.expired for v in g] for g in groups])
+        so_far = values.n.cumsum(axis=1), expired.cumsum(axis=1)
+        ok = reliability.enough(*so_far, reliability.merged(values), error, relative=relative)
+        found = reliability.largest(ok, values.n, expired).tolist()
         assert found == [naive.used(g, [("avg", "p")], error, relative) for g in groups]
+        for group, levels_used in zip(groups, found, strict=True):
+            # A flag claims no level of which rows expired and none was seen.
+            assert all(v.rows or not v.expired for v in group[:levels_used])
         seen |= set(found)
     assert seen == set(range(levels + 1))
 
@@ -122,9 +125,9 @@ def test_intervals_hold_the_truth(most: int, error: float, vague: bool) -> None:
     mean = np.where(windows.seen, windows.prices, 0.0).sum(axis=2) / np.maximum(n, 1.0)
     squares = np.where(windows.seen, (windows.prices - mean[..., None]) ** 2, 0.0).sum(axis=2)
     values = Values(n, mean, squares)
-    rows, expired = n.cumsum(axis=1), windows.expired.cumsum(axis=1)
-    ok = reliability.enough(rows, expired, reliability.merged(values), error)
-    chosen = reliability.largest(ok, rows, expired)
+    so_far = n.cumsum(axis=1), windows.expired.cumsum(axis=1)
+    ok = reliability.enough(*so_far, reliability.merged(values), error)
+    chosen = reliability.largest(ok, n, windows.expired)
     used = np.arange(n.shape[1]) < chosen[:, None]
     strata = Strata(n * used, windows.expired * used, windows.variance * used)
     inferred = Inference(strata, Values(n * used, mean * used, squares * used))

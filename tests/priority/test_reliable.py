@@ -35,7 +35,7 @@ from .naive import Level
 
 DDL = """
 CREATE STREAM a (ts BIGINT, g INT, s STRING, p DOUBLE, x INT, r INT) WATERMARK ts DELAY OF 0;
-CREATE STREAM e (ts BIGINT, g INT, s STRING, r INT, w DOUBLE, v DOUBLE) WATERMARK ts DELAY OF 0;
+CREATE STREAM e (ts BIGINT, g INT, s STRING, r INT, w DOUBLE, v DOUBLE, d DOUBLE) WATERMARK ts DELAY OF 0;
 """
 ASKED: tuple[tuple[str, str | None], ...] = (
     ("count", None), ("count", "p"), ("sum", "p"), ("avg", "p"), ("stddev", "p"),
@@ -66,7 +66,7 @@ def planned(
     text = f"SELECT {', '.join((*keys, *calls))} FROM a [{window}]{group}"
     (aggregate,) = [n for n in every(bound(session, text)) if isinstance(n, Aggregate)]
     place = [f.name for f in aggregate.input.schema].index("r")
-    columns = (*keys, "r", "w", *(["v"] if variance else []))
+    columns = (*keys, "r", "w", *(["v", "d"] if variance else []))
     gone = bound(session, f"SELECT {', '.join(columns)} FROM e [{window}]")
     rank = Column(place, aggregate.input.schema[place].type, "r")
     return sampled(aggregate, rank, levels, gone, **options)
@@ -93,7 +93,7 @@ class Case:
             key = {"ts": ts, "g": rng.randint(0, 2), "s": name, "r": rank}
             if sheds and rng.random() < 0.25:
                 w = rng.choice((0.25, 1.0, 3.5, 0.0))
-                self.rows["e"].append({**key, "w": w, "v": rng.choice((0.0, 0.3, 2.0))})
+                self.rows["e"].append({**key, "w": w, "v": rng.choice((0.0, 0.3, 2.0)), "d": w / 2})
             else:
                 p = None if rng.random() < 0.1 else rng.gauss(100.0, 1e-3 if wild else 10.0)
                 x = None if rng.random() < 0.1 else rng.randint(-50, 50)
@@ -130,7 +130,9 @@ class Case:
 
     def level(self, rows: list[dict[str, Any]], gone: list[dict[str, Any]]) -> Level:
         guessed = [r["w"] * (1 - r["w"]) if r["w"] <= 1 else r["w"] for r in gone]
-        variance = sum(r["v"] for r in gone) if self.variance else sum(guessed)
+        variance = sum(guessed)
+        if self.variance:  # what rows have in doubt they have together
+            variance = sum(r["v"] for r in gone) + sum(r["d"] for r in gone) ** 2
         return Level(rows, sum(r["w"] for r in gone), variance)
 
     def answer(self, key: tuple[Any, ...], levels: list[Level]) -> list[tuple[Any, ...]]:
@@ -314,7 +316,7 @@ def test_a_group_without_a_reliable_sample_has_no_answer() -> None:
     standing = session.engine.register("q", top(plan), keep=True)
     row = {"g": 7, "s": "a", "p": 0.0}
     session.push("a", [{**row, "ts": 1, "x": 10, "r": 1}, {**row, "ts": 1, "x": 30, "r": None}])
-    gone = {"g": 7, "s": "a", "w": 2.0, "v": 0.0}
+    gone = {"g": 7, "s": "a", "w": 2.0, "v": 0.0, "d": 0.0}
     session.push("e", [{**gone, "ts": 3, "r": 2}, {**gone, "ts": 5, "r": 1}])
     session.advance(20)
     session.engine.settle()
@@ -334,7 +336,7 @@ def test_extremes_alone_take_levels_of_which_nothing_expired() -> None:
     standing = session.engine.register("q", top(plan), keep=True)
     row = {"ts": 1, "g": 7, "s": "a", "p": 0.0}
     session.push("a", [{**row, "x": 10, "r": 1}, {**row, "x": 3, "r": 2}, {**row, "x": 4, "r": 2}])
-    session.push("e", [{"ts": 1, "g": 7, "s": "a", "r": 2, "w": 1.0, "v": 0.0}])
+    session.push("e", [{"ts": 1, "g": 7, "s": "a", "r": 2, "w": 1.0, "v": 0.0, "d": 0.0}])
     session.advance(1)
     session.engine.settle()
     assert [tuple(r.values())[4:9] for r in standing.answer.changes().to_pylist()] == [(10, 1, "10", 1.0, 1)]

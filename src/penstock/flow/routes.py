@@ -16,7 +16,7 @@ not be built. It is skipped when there is nothing to evaluate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -61,6 +61,14 @@ RECENT = 0.3
 """The weight of the last step among those before."""
 
 
+class Watch(Protocol):
+    """Looks at rows before an operator works on them, and at what leaves it."""
+
+    def come(self, stop: Stop, rows: Ints) -> None: ...
+
+    def leave(self, stop: Stop, rows: Ints) -> None: ...
+
+
 class Routes:
     """`wanted`: columns of the core's inputs, side by side, that somebody reads of a result."""
 
@@ -96,8 +104,8 @@ class Routes:
         self._shares = [Share() for _ in self.determinants]
         self.arrived_of_late: dict[int, float] = {}
         """By input: rows of a step."""
-        self.by_level = False
-        """Whether selectivities are measured by level."""
+        self.watch: Watch | None = None
+        """Who looks at what rows come to, if anybody does."""
         self.tally = np.zeros(1, np.int64)
         self.repeated: Callable[[Stop, Ints], Array | None] | None = None
         """Tells which rows stand back in their level (`flow.coverage`)."""
@@ -286,33 +294,33 @@ class Routes:
 
     def work(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
         """Let rows pass an operator: what leaves it, and the units spent."""
-        came = rows[LEVEL].copy() if self.by_level else None
+        if self.watch is not None:
+            self.watch.come(stop, rows)
         if stop.target is None:
             out, spent = self._tried(stop, rows)
         else:
             out, spent = self._probed(stop, rows)
         degrade(out, stop.at)
         stop.count(rows.shape[1], out.shape[1], spent)
-        if came is not None:
-            stop.count_levels(came, out[LEVEL])
+        if self.watch is not None:
+            self.watch.leave(stop, out)
         return out, spent
 
     def levels_at(self, stop: Stop, rows: Ints) -> Ints:
         """The levels of rows before a stop, as far as they can be told there."""
-        level: Ints = rows[LEVEL].copy()
+        return self._levels(rows[LEVEL].copy(), rows, stop.bound)
+
+    def levels_of(self, rows: Ints, inputs: frozenset[int]) -> Ints:
+        """The levels that these inputs tell of rows, whatever was found of them."""
+        return self._levels(np.full(rows.shape[1], BACK_BURNER), rows, inputs)
+
+    def _levels(self, level: Ints, rows: Ints, inputs: frozenset[int]) -> Ints:
         for one in self.determinants:
-            if one.inputs <= stop.bound:
+            if one.inputs <= inputs:
                 open_ = np.flatnonzero(level > one.level)
                 if len(open_):
                     level[open_[self.holds(one.criteria, rows[:, open_])]] = one.level
         return level
-
-    def yield_of(self, stop: Stop, level: int) -> float:
-        """Results that a row of a level before a stop makes, as rows did of late."""
-        made = 1.0
-        for one in self.routes_by[stop.route][stop.at :]:
-            made *= one.yielded(level)
-        return made
 
     def _tried(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
         spent = rows.shape[1] * (1 + stop.tested)
@@ -449,7 +457,6 @@ class Routes:
             "arrived": [[which, rows] for which, rows in self.arrived_of_late.items()],
             "assessed": [[self.determinants.index(d) for d in stop.assessed] for stop in self.stops],
             "measured": [[stop.came, stop.left, stop.spent] for stop in self.stops],
-            "by_level": [[[k, *v] for k, v in stop.by_level.items()] for stop in self.stops],
             "lanes": [[name for name, lane in stop.named() if len(lane)] for stop in self.stops],
         }
 
@@ -461,8 +468,6 @@ class Routes:
         for stop, assessed, measured in zip(self.stops, was["assessed"], was["measured"], strict=True):
             stop.assessed = tuple(self.determinants[n] for n in assessed)
             stop.came, stop.left, stop.spent = measured
-        for stop, levels in zip(self.stops, was["by_level"], strict=True):
-            stop.by_level = {level: (came, left) for level, came, left in levels}
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from penstock.data.batch import Ints
 from penstock.operators.conditions import Equality
 from penstock.plan.expressions import Expression
 from penstock.state.lanes import Lane
 
 UNSORTED, AGAIN = "unsorted", "+"
 """In the names of lanes."""
-ENOUGH = 30
-"""Rows of a level from which on its own selectivity counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +54,6 @@ class Stop:
     came: float = 0.0
     left: float = 0.0
     spent: float = 0.0
-    by_level: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Rows in and rows out by the level of the rows that came; only where somebody asks (`Routes.by_level`)."""
 
     @property
     def waiting(self) -> int:
@@ -79,22 +72,6 @@ class Stop:
     def selectivity(self) -> float:
         """Rows that leave for one that comes; more than one: partners."""
         return self.left / self.came if self.came >= 1 else 1.0
-
-    def yielded(self, level: int) -> float:
-        """The same for rows of a level, if enough of them came."""
-        came, left = self.by_level.get(level, (0.0, 0.0))
-        return left / came if came >= ENOUGH else self.selectivity
-
-    def count_levels(self, came: Ints, left: Ints) -> None:
-        """Levels of rows that came and of those they made (which may be better than their own)."""
-        for level in np.unique(came).tolist():
-            before = self.by_level.get(level, (0.0, 0.0))
-            if before[0] > 1 << 12:
-                before = before[0] / 2, before[1] / 2
-            self.by_level[level] = (
-                before[0] + int((came == level).sum()),
-                before[1] + int((left == level).sum()),
-            )
 
     def count(self, rows: int, out: int, spent: float) -> None:
         if self.came > 1 << 16:

@@ -73,13 +73,12 @@ class Estimator:
         if table.expired is None:
             return out
         some = np.flatnonzero(reliability.some(table.expired > 0.0))
-        rows = table.rows[some].cumsum(axis=1).astype(np.float64)
-        expired = table.expired[some].cumsum(axis=1)
+        rows, expired = table.rows[some].astype(np.float64), table.expired[some]
         # Of a least or greatest value nothing less than all rows can be sure.
         ok = np.full(rows.shape, not self._only_extremes)
         for place in self._means:
             values = reliability.merged(_values(table, place, some, None))
-            ok &= reliability.enough(rows, expired, values, self._error, relative=self._relative)
+            ok &= reliability.enough(rows.cumsum(axis=1), expired.cumsum(axis=1), values, self._error, relative=self._relative)
         out[some] = reliability.largest(ok, rows, expired)
         return out
 

@@ -120,10 +120,12 @@ def enough(rows: Doubles, expired: Doubles, values: Values, error: float, *, rel
 def largest(ok: Mask, rows: Doubles, expired: Doubles) -> Ints:
     """How many levels, from the best on, a group's answer is made of: as many as are reliable together.
 
-    `ok`: enough for every aggregate. A sample of which nothing expired is always reliable; an empty one says nothing.
-    Rows and expired are those up to each level.
+    `ok`: what there is up to each level is enough for every aggregate. A sample of which nothing expired is always reliable; an
+    empty one says nothing, and of a level of which rows expired and none is there nothing is known.
     """
-    good = (ok & (rows >= 2.0) | (expired <= 0.0)) & (rows > 0.0)
+    blind = np.logical_or.accumulate((expired > 0.0) & (rows <= 0.0), axis=1)
+    sample, gone = rows.cumsum(axis=1), expired.cumsum(axis=1)
+    good = (ok & ~blind & (sample >= 2.0) | (gone <= 0.0)) & (sample > 0.0)
     levels = good.shape[1]
     return np.where(some(good), levels - np.argmax(good[:, ::-1], axis=1), 0)
 

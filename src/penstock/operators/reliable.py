@@ -49,7 +49,7 @@ class ReliableAnswers:
         self._key_frame = Frame(arena, f"{name}.keys", self._key_types)
         wide = [i for i, a in enumerate(kept) if a.function == "sum" and not a.type.is_float]
         self._rows = _Cells(arena, f"{name}.rows", [a.type for a in kept], wide, levels)
-        self._expired = _Cells(arena, f"{name}.expired", [Type.DOUBLE, Type.DOUBLE], [], levels)
+        self._expired = _Cells(arena, f"{name}.expired", [Type.DOUBLE] * 3, [], levels)
         self._shown = Frame(arena, f"{name}.shown", [f.type for f in schema[node.keys :]])
         self._exp = Slab(arena, f"{name}.exp", shown=(np.int64, NEVER))
         """Until when a group's answer is said to hold; NEVER: it has none."""
@@ -121,7 +121,10 @@ class ReliableAnswers:
 
     def _answers(self, rows: _Held, gone: _Held | None) -> tuple[list[Column], Mask]:
         """The columns behind the keys, and whether there is an answer."""
-        expired, variance = (None, None) if gone is None else (np.maximum(p, 0.0) for p in gone.parts)
+        expired = variance = None
+        if gone is not None:
+            expired, variance, doubt = (np.maximum(p, 0.0) for p in gone.parts)
+            variance += doubt**2
         table = Table(rows.parts[0], expired, variance, rows.parts, rows.there)
         chosen = self._estimator.chosen(table)
         if not self._keys:

@@ -67,9 +67,10 @@ def _over(rank: Rank, over: Schema, schema: Schema) -> Rank | None:
 
 
 def _estimates(group: Aggregate, time_type: Type) -> Node:
-    """Keys, level and weight of rows that were not processed, for as long as they would have lived."""
+    """What is estimated of rows that were not processed (`flow.unmade`), for as long as they would have lived."""
     keys = tuple(Field(f"k{i}", key.expression.type) for i, key in enumerate(group.keys))
-    schema = (*keys, Field("level", Type.INT), Field("weight", Type.DOUBLE))
+    guessed = (Field(name, Type.DOUBLE) for name in ("weight", "variance", "doubt"))
+    schema = (*keys, Field("level", Type.INT), *guessed)
     return leaf(inner_stream(EXPIRED, schema, time_type), Pattern.WEAK, schema, range(len(schema)))
 
 

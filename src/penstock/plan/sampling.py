@@ -67,8 +67,9 @@ def sampled(
     """The aggregate over rows that were processed, beside estimates of rows that were not.
 
     `rank`: over the aggregate's input, the level of a row from 1 to `levels`; NULL, or one more, is insignificant. `expired`
-    gives what is estimated: the keys, the level, how many rows there would have been and, if it is known, the variance of
-    that (else every row is taken to come about by itself: w·(1-w), and w above 1). Its rows live as the others would have.
+    gives what is estimated: the keys, the level, how many rows there would have been and, if they are known, the variance of
+    that (else every row is taken to come about by itself: w·(1-w), and w above 1) and its doubt, a deviation that all
+    estimates of a group and level have together (else 0). Its rows live as the others would have.
     `error`: how far a mean may be off, as it is or `relative` to the mean.
 
     >>> from penstock.data.schema import Field
@@ -97,18 +98,19 @@ def sampled(
     keys = len(aggregate.keys)
     schema = expired.schema
     wanted = [k.expression.type for k in aggregate.keys]
-    if len(schema) - keys not in (2, 3) or [f.type for f in schema[:keys]] != wanted:
-        raise ValueError("estimates have the keys, the level, the number of rows and perhaps its variance")
+    if len(schema) - keys not in (2, 3, 4) or [f.type for f in schema[:keys]] != wanted:
+        raise ValueError("estimates have the keys, the level, the number of rows, perhaps its variance, perhaps its doubt")
     of = [Column(i, f.type, f.name) for i, f in enumerate(schema)]
     weight = cast(of[keys + 1], Type.DOUBLE)
     variance = cast(of[keys + 2], Type.DOUBLE) if len(of) > keys + 2 else _variance(weight)
+    doubt = cast(of[keys + 3], Type.DOUBLE) if len(of) > keys + 3 else Literal(0.0, Type.DOUBLE)
     estimates = Aggregate(
         expired,
         (
             *(Named(c, k.name) for c, k in zip(of, aggregate.keys, strict=False)),
             Named(_level(of[keys], levels), LEVEL),
         ),
-        tuple(Aggregation("sum", one, False, Type.DOUBLE) for one in (weight, variance)),
+        tuple(Aggregation("sum", one, False, Type.DOUBLE) for one in (weight, variance, doubt)),
     )
     level = Named(_level(rank, levels), LEVEL)
     kept, _ = parts(aggregate.aggregations)

@@ -47,9 +47,7 @@ class Above:
         found = None if root is None else estimated(root.node, [core.core for core in cores])
         if found is not None:
             which, keys = found
-            routes = cores[which].routes
-            routes.by_level = True
-            self._unmade = Unmade(routes, workshop.evaluator, keys)
+            self._unmade = Unmade(workshop.site("unmade"), cores[which].routes, keys)
         self.until = workshop.since - 1
         """Until when the plan above has been told everything."""
 
