@@ -96,7 +96,9 @@ class Twin:
 
     def leave(self, stop: Stop, rows: Any) -> None:
         after = stop.bound if stop.target is None else stop.bound | {stop.target}
-        for (group, level), (_, then) in zip(self.told(rows, stop.bound), self.told(rows, after), strict=True):
+        for (group, level), (_, then) in zip(
+            self.told(rows, stop.bound), self.told(rows, after), strict=True
+        ):
             self.left[stop.route, stop.at, level, then] += 1
             if group is not None:
                 self.left[stop.route, stop.at, group, level, then] += 1
@@ -115,7 +117,9 @@ class Twin:
     def rate(self, stop: Stop, group: int | None, level: int, then: int) -> float:
         at = stop.route, stop.at
         if group is None:
-            return (self.left[(*at, level, then)] + self.of_all(stop) * (level == then)) / (self.came[(*at, level)] + 1)
+            return (self.left[(*at, level, then)] + self.of_all(stop) * (level == then)) / (
+                self.came[(*at, level)] + 1
+            )
         made = sum(self.left[(*at, level, m)] for m in LEVELS)
         differs = (made + 1) / (self.due[(*at, level)] + 1)
 
@@ -168,7 +172,13 @@ def fed(session: Any, seed: int, steps: range, *, groups: int = 4, many: int = 4
         session.push(
             "a",
             [
-                {"ts": t, "g": rng.randrange(groups), "x": rng.randint(0, 6), "y": rng.randint(0, 4), "p": rng.random()}
+                {
+                    "ts": t,
+                    "g": rng.randrange(groups),
+                    "x": rng.randint(0, 6),
+                    "y": rng.randint(0, 4),
+                    "p": rng.random(),
+                }
                 for t in times
             ],
         )
@@ -248,7 +258,10 @@ def test_a_restart_changes_no_estimate(text: str, budget: int, tmp_path: Any) ->
     standing = session.engine.queries["q"]
     write(dump(session.engine), tmp_path / "state")
     again = restore(
-        session.catalog, [("q", standing.root, False)], read(tmp_path / "state"), policies=session.options.policies
+        session.catalog,
+        [("q", standing.root, False)],
+        read(tmp_path / "state"),
+        policies=session.options.policies,
     )
     session.engine = again
     for one in (whole, session):

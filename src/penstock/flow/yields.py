@@ -137,7 +137,9 @@ class Yields:
         sorter = np.argsort(order, kind="stable")
         order = order[sorter]
         if (np.diff(order) == 0).any():  # several that one row drives, which may differ in what they have met
-            return self.level(rows, stop.bound), self.ids(self.keys(rows), rows.shape[1]) if self.knows(stop) else ids
+            return self.level(rows, stop.bound), self.ids(self.keys(rows), rows.shape[1]) if self.knows(
+                stop
+            ) else ids
         came = sorter[np.searchsorted(order, rows[ORDER])]
         return level[came], ids[came] if self.knows(stop) else ids
 

@@ -78,7 +78,9 @@ class Estimator:
         ok = np.full(rows.shape, not self._only_extremes)
         for place in self._means:
             values = reliability.merged(_values(table, place, some, None))
-            ok &= reliability.enough(rows.cumsum(axis=1), expired.cumsum(axis=1), values, self._error, relative=self._relative)
+            ok &= reliability.enough(
+                rows.cumsum(axis=1), expired.cumsum(axis=1), values, self._error, relative=self._relative
+            )
         out[some] = reliability.largest(ok, rows, expired)
         return out
 

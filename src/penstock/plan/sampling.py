@@ -99,7 +99,9 @@ def sampled(
     schema = expired.schema
     wanted = [k.expression.type for k in aggregate.keys]
     if len(schema) - keys not in (2, 3, 4) or [f.type for f in schema[:keys]] != wanted:
-        raise ValueError("estimates have the keys, the level, the number of rows, perhaps its variance, perhaps its doubt")
+        raise ValueError(
+            "estimates have the keys, the level, the number of rows, perhaps its variance, perhaps its doubt"
+        )
     of = [Column(i, f.type, f.name) for i, f in enumerate(schema)]
     weight = cast(of[keys + 1], Type.DOUBLE)
     variance = cast(of[keys + 2], Type.DOUBLE) if len(of) > keys + 2 else _variance(weight)
