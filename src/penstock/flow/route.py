@@ -59,11 +59,7 @@ class Router:
         """Each cell that gets rows, and their numbers in ascending order."""
         if rows == 0:
             return
-        place = np.zeros(rows, np.uint64)
-        for number, (axis, keys) in enumerate(zip(self.routing.axes, self._keys, strict=True)):
-            if keys is not None:
-                digits = self._hashes(keys, columns, rows, number) % np.uint64(axis.share)
-                place += digits * np.uint64(self._weights[number])
+        place = self.places(columns, rows)
         # Numbers of 16 bits are sorted in one pass.
         narrow = len(self.routing.cells) <= 1 << 16
         order = np.argsort(place.astype(np.uint16) if narrow else place, kind="stable")
@@ -71,6 +67,15 @@ class Router:
         for at, numbers in zip(places.tolist(), np.split(order, begins[1:]), strict=True):
             for cell in self._copies:
                 yield cell + at, numbers
+
+    def places(self, columns: Sequence[Column], rows: int) -> Hashes:
+        """Of every row the number that its keys give, from 0: of the cell, less the origin, of its first copy."""
+        place = np.zeros(rows, np.uint64)
+        for number, (axis, keys) in enumerate(zip(self.routing.axes, self._keys, strict=True)):
+            if keys is not None and rows:
+                digits = self._hashes(keys, columns, rows, number) % np.uint64(axis.share)
+                place += digits * np.uint64(self._weights[number])
+        return place
 
     def _hashes(
         self, keys: Sequence[tuple[Expression, Computed]], columns: Sequence[Column], rows: int, axis: int

@@ -34,13 +34,14 @@ from penstock.runtime.spark.known import summed
 from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.places import whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
+from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 ROWS = "rows"
 TOGETHER = "/together"
 """Under which all queries' changes are laid down as one table; no query's own name comes to this."""
-_UPPER = "upper/"
+_UPPER, _HELD, _ENDS = "upper/", "held/", "ends/"
 LEAST_LOG = 8 << 20
 """Bytes of log that are replayed sooner than a state is read."""
 
@@ -71,6 +72,7 @@ class Cell:
         self._flowing: Flowing | None = None
         self._lower = Stage(self.number, 0)
         self._upper = Stage(self.number, 1, below=self._lower)
+        self._sifting = Sifting()
         self._answer: dict[str, Any] = {}
         self._logged = self._stated = 0
         """Bytes of log since the last state, and bytes of that state."""
@@ -91,9 +93,13 @@ class Cell:
             told = found.meta.pop("cell")
             declared = Declared.of(self.store.get("declared", told["declared"]))
             wanted = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
-            lower, upper = _parted(found)
+            lower, upper, held, ends = _parted(found)
             self._lower.take_up(wanted, lower)
             self._upper.take_up(wanted, upper)
+            self._sifting.declare(None, wanted)
+            self._sifting.take_up(held)
+            for number, noted in enumerate(self._upper.ends.values()):
+                noted.take_up({what: ends[f"{number}/{what}"] for what in ("places", "ends")})
             self._flowing, self._declared_at = wanted, told["declared"]
             self.version, self._answer = step, told["answer"]
             self._stated, self._logged = _bytes(found), 0
@@ -114,6 +120,9 @@ class Cell:
         if self._flowing is None or self._logged < max(LEAST_LOG, self._stated):
             return
         found = _joined(snapshot.dump(self._lower.engine), snapshot.dump(self._upper.engine))
+        found.arrays.update({_HELD + name: array for name, array in self._sifting.save().items()})
+        for number, noted in enumerate(self._upper.ends.values()):
+            found.arrays.update({f"{_ENDS}{number}/{what}": array for what, array in noted.save().items()})
         answer = self._answer
         if self.carried:  # whoever takes up the state here can be asked for them
             laid = self._write(self.version, self.carried)
@@ -225,12 +234,15 @@ class Cell:
                 stage.raise_watermarks(header["flush"])
             shown = lower.clock
             views = lower.views(header["views"]) if lay_down else {}
-        upper.raise_inner(header["inner"]["until"])
+        upper.raise_inner(header["inner"]["until"], header["inner"].get("sieved", {}))
         for stage in (lower, upper):
             # Finite input ends with everything worked on; else what there are no units for waits for the next step.
             stage.engine.go_on() if header["flush"] is None else stage.engine.drain()
         said = lower.changes()
-        inner = {name: said.pop(name) for name in plan.lower if name in said}
+        below = {
+            name: travelling(low.rows(said.pop(name))) for name, low in plan.lower.items() if name in said
+        }
+        inner, sifted = self._sifting.hand_on(header, below, self.functions)
         results = said | upper.changes()
         views |= upper.views(header["views"]) if lay_down else {}
         if header["again"]:  # it has all been said before
@@ -251,23 +263,29 @@ class Cell:
             "upper": upper.clock,
             "out": {name: table.num_rows for name, table in results.items()},
             "matched": {name: _began(table) for name, table in results.items()},
-            "partial": self._partial_results(plan),
+            "partial": self._partial_results(plan, sifted),
+            "sifted": sifted,
+            "sieves": {
+                name: upper.ends[name].told(upper.engine.clock)
+                for name in header["asks"]
+                if name in upper.ends
+            },
             "laid": laid,
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
             "ranked": lower.engine.loads() | upper.engine.loads(),
-            "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes,
+            "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes + self._sifting.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
             **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
         }
 
-    def _partial_results(self, plan: Flowing) -> dict[str, dict[str, int]]:
-        """By query, of this step; of one in two stages, of both."""
+    def _partial_results(self, plan: Flowing, sifted: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """By query, of this step; of one in two stages, of both and of what went from one to the other."""
         owner = {low.name: name for name, query in plan.queries.items() for low in query.lower}
         found: dict[str, list[dict[str, int]]] = {}
-        for stage in (self._lower, self._upper):
-            for name, told in stage.partial_results().items():
+        for counts in (self._lower.partial_results(), self._upper.partial_results(), sifted):
+            for name, told in counts.items():
                 found.setdefault(owner.get(name, name), []).append(told)
         return {name: summed(told) for name, told in found.items()}
 
@@ -281,8 +299,10 @@ class Cell:
         read = [read_segment(self.store.root / "tables" / name) for name in updates]
         if self._flowing is None or declared_at != self._declared_at:
             declared = Declared.of(self.store.get("declared", declared_at))
+            before = self._flowing
             self._flowing = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
             self._declared_at = declared_at
+            self._sifting.declare(before, self._flowing)
             for stage in stages:
                 stage.declare(self._flowing, read)
                 stage.raise_watermarks(watermarks)
@@ -327,12 +347,11 @@ class Cell:
 
     def _hand_on(self, step: int, said: dict[str, pa.Table]) -> dict[str, str]:
         """What the parts below say, for the second stages of the next step; the files, which outlive this process."""
-        assert self._flowing is not None
         folder = f"{self.number}-{secrets.token_hex(6)}"
         laid = {}
-        for name, changes in said.items():
+        for name, rows in said.items():
             with whole(self.store.out(step, folder) / file_name(name)) as file:
-                write_results(travelling(self._flowing.lower[name].rows(changes)), file)
+                write_results(rows, file)
             laid[name] = f"{folder}/{file_name(name)}"
         return laid
 
@@ -410,10 +429,14 @@ def _joined(lower: snapshot.Snapshot, upper: snapshot.Snapshot) -> snapshot.Snap
     return snapshot.Snapshot({**lower.meta, "upper": upper.meta}, arrays)
 
 
-def _parted(both: snapshot.Snapshot) -> tuple[snapshot.Snapshot, snapshot.Snapshot]:
-    """What `_joined` joined."""
-    found: list[dict[str, Any]] = [{}, {}]
+def _parted(
+    both: snapshot.Snapshot,
+) -> tuple[snapshot.Snapshot, snapshot.Snapshot, dict[str, Any], dict[str, Any]]:
+    """Both stages, what is kept back between them, and until when."""
+    found: dict[str, dict[str, Any]] = {"": {}, _UPPER: {}, _HELD: {}, _ENDS: {}}
     for name, array in both.arrays.items():
-        found[name.startswith(_UPPER)][name.removeprefix(_UPPER)] = array
+        start = next((s for s in (_UPPER, _HELD, _ENDS) if name.startswith(s)), "")
+        found[start][name.removeprefix(start)] = array
     upper = both.meta.pop("upper")
-    return snapshot.Snapshot(both.meta, found[0]), snapshot.Snapshot(upper, found[1])
+    stages = snapshot.Snapshot(both.meta, found[""]), snapshot.Snapshot(upper, found[_UPPER])
+    return *stages, found[_HELD], found[_ENDS]

@@ -264,6 +264,8 @@ class Flow:
             "together": bool(self.sinks.get("")),
             "flush": flush,
             "inner": self._still_wanted(known[0]),
+            "sieves": self.known.sieves if self.known.inner["declared"] == known[0] else {},
+            "asks": self.known.asks(self.plan()),
             "again": again,
         }
         self.store.put("steps", step, header)
@@ -459,6 +461,8 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "partial": {},
         "late": {},
         "inner": {},
+        "sieves": {},
+        "sifted": {},
     }
     return {**nothing, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 

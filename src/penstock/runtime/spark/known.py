@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.data.clock import EARLIEST
+from penstock.plan.trees import Demand
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.plans import Flowing
+from penstock.runtime.spark.sieved import SIZE, announced, united, watermarks
 
 Header = dict[str, Any]
 """A step as it was decided."""
@@ -21,7 +23,11 @@ Answer = dict[str, Any]
 """What a cell said to it."""
 Inner = dict[str, Any]
 """What parts below cuts said in `step`. `laid`: files by part; `until`: all cells have said what they say before this instant;
-`declared`: the declarations of then."""
+`declared`: the declarations of then; `sieved`: the instant for parts that kept rows back, of which all that is of use before it
+was sent."""
+
+LEAST, SPARED, REST = 1000, 0.25, 64
+"""Rows of a part after which it is judged, the share that is to stay unsent, and the steps for which it is not asked otherwise."""
 
 
 @dataclass(slots=True)
@@ -37,6 +43,10 @@ class Known:
     ahead: int = EARLIEST
     """No cell has passed this instant."""
     inner: Inner = field(default_factory=lambda: {"step": 0, "until": EARLIEST, "laid": {}, "declared": 0})
+    sieves: dict[str, str] = field(default_factory=dict)
+    """Which keys the second stages have, for the first ones of the next step."""
+    gates: dict[str, list[int]] = field(default_factory=dict)
+    """By part: rows asked for and rows spared, later ones counted more, and for how many steps everything is sent."""
     behind: bool = False
     """Some cell has not applied all that the watermarks allow."""
 
@@ -48,7 +58,15 @@ class Known:
             "clock": self.clock,
             "ahead": self.ahead,
             "inner": self.inner,
+            "sieves": self.sieves,
+            "gates": self.gates,
         }
+
+    def asks(self, plan: Flowing) -> list[str]:
+        """The sieves that cells are to tell of."""
+        if plan.upkeep.demand is Demand.OFF:
+            return []
+        return [s.name for s in plan.sieves if self.gates.get(s.part, [0, 0, 0])[2] <= 1]
 
     def note(
         self, header: Header, answers: list[Answer], plan: Flowing, cells: int, delays: Mapping[str, int]
@@ -73,7 +91,28 @@ class Known:
             clocks = [a[which] for a in answers for which in ("clock", "upper", "shown")]
             self.behind = any(c is not None and c < self.clock for c in clocks)
         self.ahead = max(self.ahead, passed(plan, cells, watermarks))
-        self.inner = _said_below(header, answers)
+        self.inner = _said_below(header, answers, plan)
+        self._note_sieves(header, answers, plan)
+
+    def _note_sieves(self, header: Header, answers: list[Answer], plan: Flowing) -> None:
+        """What the second stages have, and whether it pays to go by it."""
+        self.sieves = {}
+        self.gates = {s.part: self.gates.get(s.part, [0, 0, 0]) for s in plan.sieves}
+        for part, (asked, spared, rest) in self.gates.items():
+            told = summed(a.get("sifted", {}).get(part, {}) for a in answers)
+            asked = asked // 2 + told.get("asked", 0)
+            spared = spared // 2 + told.get("suppressed", 0) - told.get("resumed", 0)
+            if rest:
+                asked, spared, rest = 0, 0, rest - 1
+            elif asked >= LEAST and spared < SPARED * asked:
+                rest = REST
+            self.gates[part] = [asked, spared, rest]
+        for sieve in plan.sieves:
+            heard = [a["sieves"][sieve.name] for a in answers if sieve.name in a.get("sieves", {})]
+            if sieve.name in header["asks"] and heard and not self.gates[sieve.part][2]:
+                keys, filled = united(heard, empty=plan.upkeep.demand is Demand.DOE)
+                if filled <= SIZE // 2 or plan.upkeep.demand is Demand.DOE:
+                    self.sieves[sieve.name] = keys
 
 
 def passed(plan: Flowing, cells: int, watermarks: Mapping[str, int]) -> int:
@@ -82,13 +121,20 @@ def passed(plan: Flowing, cells: int, watermarks: Mapping[str, int]) -> int:
     return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
 
 
-def _said_below(header: Header, answers: list[Answer]) -> Inner:
+def _said_below(header: Header, answers: list[Answer], plan: Flowing) -> Inner:
     laid: dict[str, list[str]] = {}
     for answer in answers:
         for name, place in answer["inner"].items():
             laid.setdefault(name, []).append(place)
     until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
-    return {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
+    sieved: dict[str, int] = {}
+    for sieve in plan.sieves:
+        if sieve.name in header["sieves"]:
+            # A row that is kept back is sent once a row that it meets has come: those before the watermark have.
+            part, seen = sieve.part.lower(), watermarks(header)[sieve.other.stream.name.lower()]
+            sieved[part] = max(announced(header, part), min(sieved.get(part, until), seen))
+    told = {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
+    return {**told, "sieved": sieved}
 
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

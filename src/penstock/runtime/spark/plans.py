@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.data.types import Type
 from penstock.flow.horizon import horizon
 from penstock.flow.partition import Input, Placement, place
+from penstock.flow.sieves import Sieve, sieves
 from penstock.flow.stages import Lower, Stages, stages
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
@@ -65,6 +66,8 @@ class Flowing:
     """Of the declared streams; then of those between stages."""
     upkeep: Upkeep
     policies: Policies
+    sieves: tuple[Sieve, ...] = ()
+    """What parts below cuts may keep back."""
 
     def together(self) -> dict[str, Type]:
         """The columns of all queries' changes in one table: of one name one type, text where they have none in common."""
@@ -133,6 +136,7 @@ def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> F
         lay_out([*declared.streams.values(), *inner]),
         declared.upkeep,
         declared.policies,
+        tuple(sieve for query in queries.values() for sieve in sieves(query)),
     )
 
 

@@ -26,6 +26,7 @@ from penstock.runtime.border import read_rows
 from penstock.runtime.embedded import Engine
 from penstock.runtime.spark.layout import STEP, Layout
 from penstock.runtime.spark.plans import Fed, Flowing
+from penstock.runtime.spark.sieved import Ends
 from penstock.state.arrow import to_arrow
 
 Update = tuple[dict[str, Any], dict[str, pa.Table]]
@@ -46,6 +47,8 @@ class Stage:
         """Knows the tables that are first read here."""
         self._wanted: Flowing | None = None
         self._counted: dict[str, dict[str, int]] = {}
+        self.ends: dict[str, Ends] = {}
+        """By sieve, of the streams that parts below wait for."""
 
     def take_up(self, wanted: Flowing, found: snapshot.Snapshot, policies: Policies | None = None) -> None:
         """Be the stage that was saved; from now on by these policies, if not by its own."""
@@ -57,6 +60,7 @@ class Stage:
             catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found, policies
         )
         self._wanted = wanted
+        self._listen(wanted)
 
     # ------------------------------------------------------------------ what is declared
 
@@ -89,6 +93,14 @@ class Stage:
             if name.lower() not in engine.queries:
                 engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
         self._wanted = wanted
+        self._listen(wanted)
+
+    def _listen(self, wanted: Flowing) -> None:
+        """Note the ends of those streams that parts below wait for. What came before a query began is of no use to it."""
+        read = wanted.streams(self.cell, self.number)
+        named = {s.name: s for s in wanted.sieves if self.number == 1 and s.other.name.lower() in read}
+        known = {name: ends for name, ends in self.ends.items() if ends.sieve == named.get(name)}
+        self.ends = {name: known.get(name) or Ends(sieve) for name, sieve in named.items()}
 
     def _tables(self, wanted: Flowing) -> dict[str, Table]:
         """The first stage knows all; the second those that it reads."""
@@ -153,9 +165,11 @@ class Stage:
         if not self.engine.queries and every:
             self.engine.advance(self.engine.limit)  # tables are kept up to date for queries to come
 
-    def raise_inner(self, until: int) -> None:
-        """All that the parts below say before `until` has come."""
-        self.engine.raise_watermarks({f.name: until for f in self._own() if f.below is not None})
+    def raise_inner(self, until: int, sieved: dict[str, int]) -> None:
+        """All that the parts below say before `until` has come; of those that keep rows back, all that is of use before then."""
+        self.engine.raise_watermarks(
+            {f.name: sieved.get(f.stream, until) for f in self._own() if f.below is not None}
+        )
 
     def _own(self) -> Iterator[Fed]:
         assert self._wanted is not None
@@ -202,6 +216,9 @@ class Stage:
                         if set_aside is not None:
                             set_aside(fed, _at(columns, np.flatnonzero(too_late)), self.engine)
                     columns = _at(columns, np.flatnonzero(~too_late))
+            for ends in self.ends.values():
+                if ends.sieve.other.name.lower() == fed.name:
+                    ends.take(columns, self.engine.strings, self.engine.catalog.functions)
             order = time_order(columns[stream.time].values)
             self.engine.push(fed.name, columns if order is None else _at(columns, order))
         return {"rows": seen, "late": late, "newest": newest}
