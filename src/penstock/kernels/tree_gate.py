@@ -27,8 +27,8 @@ from penstock.kernels.tree import (
     WOKEN,
 )
 
-EVENTS, RESTS = 4096, 15
-"""Events of a turn; turns without questions after one in which they did not pay."""
+EVENTS, RESTS, FIRST = 1024, 60, 2
+"""Events of a turn; turns without questions after one in which they did not pay; turns since rows began to end that decide nothing."""
 MAKING, ASKING, LOOKING = 60, 50, 4
 """What a partial result is taken to cost, an event's questions, and a row looked at for them: weights, set by hand so that no plan of the
 figures stops and one that asks in vain does. Nothing was fitted to them."""
@@ -78,5 +78,5 @@ def weigh(spec, regs):
         ended = ended or regs[i * SOURCE_WORDS + TAIL] > 0
     regs[c + STEADY] += ended
     searched = regs[spec[INDEX] + COLUMN] == NEVER_KEPT
-    if regs[c + STEADY] > 1 and not searched and MAKING * spared < ASKING * events + LOOKING * looked:
+    if regs[c + STEADY] > FIRST and not searched and MAKING * spared < ASKING * events + LOOKING * looked:
         regs[c + RESTING] = EVENTS * RESTS

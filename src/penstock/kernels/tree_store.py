@@ -9,6 +9,7 @@ from penstock.kernels.tree import (
     ASIDE,
     ASK,
     ASK_WORDS,
+    BITS,
     BUCKETS,
     COLUMN,
     COME,
@@ -37,6 +38,7 @@ from penstock.kernels.tree import (
     SUSPENDED_ROW,
     TAIL,
     UNTIL,
+    UPTO,
     USED,
     VISITS,
     WAITED,
@@ -83,7 +85,7 @@ def end_keys(now, spec, regs, bits):
                             clear(f, pane, regs, bits)
                         else:
                             waits = True
-                if not waits and regs[f + PANE] >= LEAST_PANE:
+                if not waits and regs[f + PANE] >= LEAST_PANE and regs[f + UPTO] >= 0:
                     idle += regs[f + PANE] + 1
             if waits:
                 regs[j * SOURCE_WORDS + WAITED] |= np.int64(1) << (u & 63)
@@ -97,6 +99,21 @@ def end_keys(now, spec, regs, bits):
                     kept += 1
                     unasked += regs[r + LINKED] < regs[i * SOURCE_WORDS + TAIL]
     return 2 * idle > room, 2 * unasked > kept
+
+
+@kernel
+def move_bits(spec, was, regs, old, bits):
+    """Filters lie elsewhere, and may be wider: a bit of a smaller one stands in every part of the larger."""
+    for a in range(spec[ASK], spec[ASK] + (spec[ROOT] + 1) * spec[SOURCES] * ASK_WORDS, ASK_WORDS):
+        for f in (a + COME, a + WAITING):
+            full = False
+            for pane in range(PANES):
+                full = full or regs[f + FULL + pane] > 0
+            words, size = PANES * (was[f + PANE] + 1), PANES * (regs[f + PANE] + 1)
+            if full:
+                for begin in range(regs[f + BITS], regs[f + BITS] + size, words):
+                    for w in range(words):
+                        bits[begin + w] = old[was[f + BITS] + w]
 
 
 @kernel

@@ -16,7 +16,7 @@ from penstock.kernels import tree as kernel
 from penstock.kernels import tree_store as store
 from penstock.kernels.tree_bits import CROWD, LEAST_PANE, MOST_PANE
 from penstock.kernels.tree_partners import OFTEN
-from penstock.kernels.tree_wanted import TRIAL
+from penstock.kernels.tree_wanted import RARE, TRIAL
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
@@ -68,7 +68,8 @@ class TreeState:
         sizes = np.maximum(filters[:, :, kernel.PANE] + 1, 0)
         empty = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) == 0
         sizes[empty[:, 0], 0] = np.where(self._asked, LEAST_PANE, 0)[empty[:, 0]]
-        sizes[empty[:, 1], 1] = 0
+        # One that was wanted a moment ago has not been asked yet.
+        sizes[empty[:, 1] & (filters[:, 1, kernel.UPTO] >= 0), 1] = 0
         return sizes
 
     def _compared(self) -> Array:
@@ -194,7 +195,9 @@ class TreeState:
             sizes = self._sizes()
             sizes[(crowd > 0.5) & ~fits & (words <= FEW_WORDS)] *= 2
             sizes[(crowd > 0.9) & ~fits] *= 2
-            wanted = (words[:, 1] <= 0) & self._filtered & (2 * self.asks[:, kernel.TESTED] > TRIAL)
+            tested, denied = self.asks[:, kernel.TESTED], self.asks[:, kernel.BLOCKED]
+            soon = (words[:, 1] == 0) & (2 * tested >= TRIAL) & (RARE * denied >= tested)
+            wanted = self._filtered & (soon | (words[:, 1] < 0))
             sizes[wanted, 1] = self._fitting()[wanted]
             filters[wanted, 1, kernel.UPTO] = -1
             self._lay_bits(sizes)
@@ -326,14 +329,9 @@ class TreeState:
     def _lay_bits(self, sizes: Ints) -> None:
         """Filters with panes of these sizes; a bit of a smaller one stands in every part of the larger."""
         filters, old = self.filters, self.bits
-        was = filters[:, :, [kernel.BITS, kernel.PANE]].copy()
+        was = self.regs.copy()
         filters[:, :, kernel.BITS] = kernel.PANES * (np.cumsum(sizes).reshape(sizes.shape) - sizes)
         filters[:, :, kernel.PANE] = sizes - 1
         self.bits = self._arena.array(f"{self._name}.bits", np.uint64, kernel.PANES * int(sizes.sum()), 0)
-        if not len(old):
-            return
-        full = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].any(axis=2)
-        for ask, which in np.argwhere(full).tolist():
-            words, size = kernel.PANES * (int(was[ask, which, 1]) + 1), kernel.PANES * int(sizes[ask, which])
-            held, new = int(was[ask, which, 0]), int(filters[ask, which, kernel.BITS])
-            self.bits[new : new + size].reshape(-1, words)[:] = old[held : held + words]
+        if len(old):
+            store.move_bits(self.spec, was, self.regs, old, self.bits)
