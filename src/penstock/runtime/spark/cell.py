@@ -265,11 +265,7 @@ class Cell:
             "matched": {name: _began(table) for name, table in results.items()},
             "partial": self._partial_results(plan, sifted),
             "sifted": sifted,
-            "sieves": {
-                name: upper.ends[name].told(upper.engine.clock)
-                for name in header["asks"]
-                if name in upper.ends
-            },
+            "sieves": self._keys(plan, header),
             "laid": laid,
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
@@ -288,6 +284,14 @@ class Cell:
             for name, told in counts.items():
                 found.setdefault(owner.get(name, name), []).append(told)
         return {name: summed(told) for name, told in found.items()}
+
+    def _keys(self, plan: Flowing, header: dict[str, Any]) -> dict[str, str]:
+        """By sieve, keys of what is alive at the watermarks of this step: whatever is said below from now on begins there or later."""
+        begins = min(
+            (header["watermarks"][fed.stream] for fed in plan.inputs if fed.below is None), default=0
+        )
+        ends = self._upper.ends
+        return {name: ends[name].told(begins) for name in header["asks"] if name in ends}
 
     # ------------------------------------------------------------------ what is asked
 
