@@ -22,7 +22,7 @@ from penstock.flow.promotion.exact import exact
 from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.flow.stop import Determinant, Stop
-from penstock.state.lanes import BACK_BURNER, LEVEL
+from penstock.state.lanes import BACK_BURNER, LEVEL, NEXT, PROMISE
 
 SAMPLE = 64
 """Rows of a batch that expired which are looked at for their level."""
@@ -77,6 +77,14 @@ class Promote(Fifo):
     def _lost(self, core: int, stop: Stop, rows: Ints) -> None:
         """Which levels would rows have had that expired?"""
         self._unhurt = 0.0
+        aside = rows[NEXT] > 0
+        if aside.any():
+            # Its best results are made; what it waited for is known.
+            waited = np.minimum(rows[LEVEL, aside], rows[PROMISE, aside])
+            for level, count in zip(*np.unique(waited, return_counts=True), strict=True):
+                if level < BACK_BURNER:
+                    self._count(int(level), int(count))
+            rows = rows[:, ~aside]
         if stop.route not in self._ranked[core]:
             # They have none, but might have met rows of any.
             for level in self.levels:

@@ -15,7 +15,7 @@ not be built. It is skipped when there is nothing to evaluate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
 from penstock.errors import StateError
+from penstock.flow import passes
 from penstock.flow.cores import Core, side_by_side
 from penstock.flow.itinerary import Itinerary
 from penstock.flow.stop import Determinant, Stop
@@ -41,6 +42,7 @@ from penstock.state.lanes import (
     END,
     FROM,
     LEVEL,
+    NEXT,
     ORDER,
     PROMISE,
     SEQ,
@@ -99,6 +101,8 @@ class Routes:
         ]
         self.stocks = self._empty()
         self.determinants = self._itinerary.determinants(disjuncts)
+        self.meets = passes.meetings(way, self.determinants)
+        """By the input whose rows go along a route that has no levels: the last stop at which they meet rows that have."""
         self._numbers = 0
         self._arrivals = 0
         self._shares = [Share() for _ in self.determinants]
@@ -133,11 +137,14 @@ class Routes:
                         hint="register the query anew, with the new criteria",
                     )
         self.determinants = self._itinerary.determinants(disjuncts)
+        self.meets = passes.meetings(self._itinerary, self.determinants)
         self._shares = [Share() for _ in self.determinants]
         for stop in self.stops:
             stop.assessed = ()
-        for stock in self.stocks:
+        for which, stock in enumerate(self.stocks):
             stock.level[:] = BACK_BURNER
+            if which in self.routes_by and not self.in_process:
+                stock.move(stock.stored(), assessed=not self._asked(which))
 
     def input_of(self, column: int) -> int:
         return self._itinerary.input_of(column)
@@ -153,6 +160,11 @@ class Routes:
     def stops(self) -> list[Stop]:
         return [stop for route in self.routes for stop in route]
 
+    @property
+    def in_process(self) -> bool:
+        """Whether rows have met some levels at a stop and wait for others."""
+        return any(len(lane) for stop in self.stops for lane in stop.aside.values())
+
     # ------------------------------------------------------------------ rows come
 
     def admit(self, which: int, batch: Batch, came: int) -> Ints:
@@ -167,7 +179,7 @@ class Routes:
         rows[TS], rows[END] = batch.ts, batch.exp
         rows[FROM], rows[TO] = NEVER, FOREVER
         rows[CAME], rows[SEQ], rows[LEVEL] = came, 0, BACK_BURNER
-        rows[PROMISE], rows[DESIGNATED] = BACK_BURNER, -1
+        rows[PROMISE], rows[DESIGNATED], rows[NEXT] = BACK_BURNER, -1, 0
         rows[ORDER] = np.arange(self._arrivals, self._arrivals + n)
         rows[SLOTS:] = -1
         rows[SLOTS + which] = slots
@@ -199,11 +211,11 @@ class Routes:
     def update(self, which: int, batch: Batch) -> None:
         """A table changes: rows of it begin, and rows end."""
         stock = self.stocks[which]
-        for i in self.routes_by:
-            slots = self.stocks[i].resting()
+        for i, route in self.routes_by.items():
+            slots = np.union1d(self.stocks[i].resting(), self._looked_up(route)).astype(np.int32)
             if len(slots):
                 # What came so far has met the table as it was; what comes now may find them with the table as it is.
-                self._number(i, slots)
+                self._number(i, slots, assessed=False)
         gone = None if batch.sign is None else batch.take(np.flatnonzero(batch.sign < 0))
         new = batch if batch.sign is None else batch.take(np.flatnonzero(batch.sign > 0))
         new, keys = self._keys[which].clean(new)
@@ -213,6 +225,20 @@ class Routes:
             stock.build(slots, np.full(len(slots), -1))
         if gone is not None and len(gone):
             self._end(which, gone)
+
+    def _looked_up(self, route: Sequence[Stop]) -> Ints:
+        """Rows that have looked up a table and are not built yet."""
+        which = route[0].route
+        waiting = [
+            chunk[SLOTS + which]
+            for stop in route
+            if (stop.before or stop.builds) and any(s.before for s in route[: stop.at])
+            for lane in stop.every()
+            for chunk in lane.chunks()
+        ]
+        slots: Ints = np.concatenate(waiting) if waiting else np.empty(0, np.int64)
+        found: Ints = slots[self.stocks[which].built[slots] == UNBUILT]
+        return found
 
     def _end(self, which: int, gone: Batch) -> None:
         """Versions of a table's rows end; of equal ones the oldest first."""
@@ -231,14 +257,48 @@ class Routes:
         _, mine, theirs = np.intersect1d(
             pairs.reshape(-1)[: len(live)], pairs.reshape(-1)[len(live) :], return_indices=True
         )
-        stock.exp[live[mine]] = gone.ts[theirs]
+        stock.end(live[mine], gone.ts[theirs])
 
     def take_over(self, which: int, rows: Batch) -> None:
         """Rows that were joined elsewhere until now: what they meet from now on is made here."""
         rows, keys = self._keys[which].clean(rows)
         if len(rows):
             slots = self._add(which, rows, keys, NEVER)
-            self.stocks[which].build(slots, np.full(len(slots), -1))
+            self.stocks[which].build(slots, np.full(len(slots), -1), assessed=not self._asked(which))
+
+    def assess_stored(self) -> float:
+        """Ask built rows for their levels, as far as these can be told of them alone; returns the units that takes.
+
+        Only while nothing is in process: whoever meets level after level must find each row in one tier.
+        """
+        if self.in_process:
+            return 0.0
+        spent = 0.0
+        for which in self.routes_by:
+            asked, stock = self._asked(which), self.stocks[which]
+            alone = [one for one in asked if one.inputs == {which}]
+            slots = stock.stored()
+            slots = slots[stock.level[slots] == BACK_BURNER]
+            if not alone or not len(slots):
+                continue
+            rows = np.full((SLOTS + len(self.core.inputs), len(slots)), -1, np.int64)
+            rows[TS], rows[SLOTS + which] = stock.ts[slots], slots
+            stock.level[slots] = self.levels_of(rows, frozenset({which}))
+            stock.move(slots, assessed=len(alone) == len(asked))
+            spent += len(slots) * sum(one.cost for one in alone)
+        return spent
+
+    def _asked(self, which: int) -> list[Determinant]:
+        """What is asked of rows of an input by themselves or further on."""
+        route = self.routes_by.get(which)
+        return [] if route is None else [one for one in self.determinants if self.path(route, one)]
+
+    def _is_assessed(self, which: int) -> bool:
+        """Whether rows of an input that are built now were asked for every level that goes first."""
+        if not self._asked(which):
+            return True
+        places = [stop.at for stop in self.routes_by[which] if stop.assessed]
+        return bool(places) and all(places[-1] <= stop.at for stop in self.routes_by[which] if stop.builds)
 
     def alive(self, which: int, now: int) -> Batch:
         """Built rows of an input that have not ended, for somebody else to go on with, in the order in which they end."""
@@ -292,19 +352,26 @@ class Routes:
 
     # ------------------------------------------------------------------ an operator
 
-    def work(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
-        """Let rows pass an operator: what leaves it, and the units spent."""
+    def work(self, stop: Stop, rows: Ints, level: int = BACK_BURNER) -> tuple[Ints, float, Ints | None]:
+        """Let rows pass an operator: what leaves it, the units spent, and rows that are to come back for further levels.
+
+        `level`: the one that is being worked on. The back burner is all of them.
+        """
         if self.watch is not None:
             self.watch.come(stop, rows)
+        new, left = np.count_nonzero(rows[NEXT] == 0), None
         if stop.target is None:
             out, spent = self._tried(stop, rows)
+        elif self.core.inputs[stop.target].table:
+            out, spent, _ = self._probed(stop, rows, BACK_BURNER)
         else:
-            out, spent = self._probed(stop, rows)
+            out, spent, left = self._probed(stop, rows, level)
         degrade(out, stop.at)
-        stop.count(rows.shape[1], out.shape[1], spent)
+        out[NEXT] = 0
+        stop.count(int(new), out.shape[1], spent)
         if self.watch is not None:
             self.watch.leave(stop, out)
-        return out, spent
+        return out, spent, left
 
     def levels_at(self, stop: Stop, rows: Ints) -> Ints:
         """The levels of rows before a stop, as far as they can be told there."""
@@ -339,16 +406,16 @@ class Routes:
         """Rows that are not built yet are; a row may drive several partial results, one for each row of a table."""
         stock, slots = self.stocks[which], rows[SLOTS + which].astype(np.int32)
         new = slots[stock.built[slots] == UNBUILT]
-        self._number(
-            which, new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))]
-        )
+        new = new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))]
+        self._number(which, new, assessed=self._is_assessed(which))
         rows[SEQ] = stock.built[slots]
 
-    def _number(self, which: int, slots: Slots) -> None:
-        self.stocks[which].build(slots, np.arange(self._numbers, self._numbers + len(slots)))
+    def _number(self, which: int, slots: Slots, *, assessed: bool) -> None:
+        numbers = np.arange(self._numbers, self._numbers + len(slots))
+        self.stocks[which].build(slots, numbers, assessed=assessed)
         self._numbers += len(slots)
 
-    def _probed(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
+    def _probed(self, stop: Stop, rows: Ints, level: int) -> tuple[Ints, float, Ints | None]:
         target = stop.target
         assert target is not None
         if stop.builds:
@@ -357,6 +424,9 @@ class Routes:
         index = stock.indexes[self._keys[target].index([e.side(target) for e in stop.equal])]
         keys = self._probe_keys(stop, rows)
         since, until, seq = rows[TS], rows[END], rows[SEQ]
+        first, depth = rows[NEXT], passes.depths(stop, rows, level, self._hopeful(stop))
+        few = int(passes.FEW / (1 + stop.tested))
+        held, beyond = stock.tiers, np.zeros(len(keys), np.int64)
         pairs, found = [], []
         done, n = 0, len(keys)
         room = max(256, 2 * n)
@@ -365,13 +435,14 @@ class Routes:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
             before = done
             done, made = tiers.probe(
-                keys, since, until, seq, done, index.key, index.head, index.chain,
-                stock.ts, stock.exp, stock.built, row, slot, self.tally,
+                keys, since, until, seq, first, depth, few, done, held, stock.over, index.key, index.tier, index.head,
+                index.chain, stock.ts, stock.exp, stock.built, row, slot, beyond, self.tally,
             )  # fmt: skip
             pairs.append(row[:made])
             found.append(slot[:made])
             if done == before:
                 room *= 2
+        left = passes.left_over(stop, rows, beyond)
         at, slots = np.concatenate(pairs), np.concatenate(found)
         out = rows[:, at]
         out[SLOTS + target] = slots
@@ -394,7 +465,11 @@ class Routes:
             stock.lay_aside(np.setdiff1d(rows[own], out[own]).astype(np.int32), RESTING)
         if stop.last:
             out = out[:, (out[FROM] <= out[TS]) & (out[TS] < out[TO])]
-        return out, spent
+        return out, spent, left
+
+    def _hopeful(self, stop: Stop) -> bool:
+        route = self.routes_by[stop.route]
+        return stop.at == self.meets[stop.route] and not any(s.assessed for s in route)
 
     def _probe_keys(self, stop: Stop, rows: Ints) -> Ints:
         if stop.partner < 0:
@@ -430,6 +505,12 @@ class Routes:
                 own &= ~back
             stop.lanes.setdefault(one, Lane()).put(rows[:, own])
 
+    def put_aside(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
+        """Let rows in process wait for the next level at which they meet any."""
+        level = going_by(rows, active)
+        for one in np.unique(level).tolist():
+            stop.aside.setdefault(one, Lane()).put(rows[:, level == one])
+
     # ------------------------------------------------------------------ rows leave
 
     def made(self, rows: Ints) -> Batch:
@@ -440,7 +521,8 @@ class Routes:
         return Batch(rows[TS], rows[END], found, lineage=rows[ORDER])
 
     def dropped(self, stop: Stop, rows: Ints) -> None:
-        """Partial results that nobody goes on with: rows that were not built yet leave their stock."""
+        """Partial results that nobody goes on with: rows that were not built yet leave their stock. Those in process were."""
+        rows = rows[:, rows[NEXT] == 0]
         stock, slots = self.stocks[stop.route], rows[SLOTS + stop.route].astype(np.int32)
         if stop.target is None or (stop.at == 0 and (stop.before or stop.builds)):
             stock.drop(slots)
@@ -471,27 +553,40 @@ class Routes:
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""
-        return min(self._least(stop, clock) for stop in self.stops)
+        return min(self._least(stop.every(), clock) for stop in self.stops)
 
-    def _least(self, stop: Stop, clock: int) -> int:
-        """The earliest time of what waits before a stop; if nothing does, of what is still to come."""
-        return min([clock + 1, *(int(c[TS].min()) for lane in stop.every() for c in lane.chunks())])
+    def _least(self, lanes: Iterable[Lane], clock: int) -> int:
+        """The earliest time of what waits there; if nothing does, of what is still to come."""
+        return min([clock + 1, *(int(c[TS].min()) for lane in lanes for c in lane.chunks())])
+
+    def _least_built(self, stop: Stop, clock: int) -> int:
+        """The same of rows in process, and of those that wait where rows are built though theirs is already: with another of a table's
+        rows they have been there before."""
+        built = self.stocks[stop.route].built
+        found = [self._least(stop.aside.values(), clock)]
+        if stop.at > 0:
+            for chunk in (chunk for lane in stop.every() for chunk in lane.chunks()):
+                there = built[chunk[SLOTS + stop.route]] < UNBUILT
+                if there.any():
+                    found.append(int(chunk[TS, there].min()))
+        return min(found)
 
     def purge(self, clock: int) -> None:
         """Let go of rows that nothing can meet any more.
 
-        A built row is met by rows of other routes, and named by partial results of its own. One that was laid aside may be named by
-        any that waits.
+        A built row is met by rows of other routes, and named by partial results of its own, and by itself while it is in process. One that
+        was laid aside may be named by any that waits.
         """
-        least = {id(stop): self._least(stop, clock) for stop in self.stops}
+        least = {id(stop): self._least(stop.every(), clock) for stop in self.stops}
         progress = min(least.values())
         for i, stock in enumerate(self.stocks):
             met = progress
             if i in self.routes_by:
                 own = [s for s in self.routes_by[i] if not (s.builds or s.before or s.target is None)]
                 others = [s for s in self.stops if s.route != i]
-                met = min([clock + 1, *(least[id(s)] for s in (*own, *others))])
-            stock.purge(met, progress)
+                built = [self._least_built(s, clock) for s in self.routes_by[i] if s.builds or s.before]
+                met = min([clock + 1, *(least[id(s)] for s in (*own, *others)), *built])
+            stock.purge(met, progress, met if self.core.inputs[i].table else clock + 1)
 
     def forget(self) -> None:
         """Everything is joined elsewhere from now on."""

@@ -57,6 +57,8 @@ class Scheduler:
         self.active: frozenset[int] = frozenset()
         self.lifespan: int | None = None
         """In microseconds."""
+        self.passes = False
+        """Whether rows that promise levels meet them one at a time (`flow.passes`)."""
         self.pace = 1.0
         """Microseconds that a unit takes; by the virtual clock one."""
         self.sift: Callable[[int, Stop, Ints], Ints] | None = None
@@ -69,6 +71,10 @@ class Scheduler:
         """Looks at results."""
         self.coverage = Coverages(())
         """What COVER promises."""
+        self._asked: frozenset[int] = frozenset()
+        """Levels that were active when stored rows were asked for theirs."""
+        self._due = 0.0
+        """Units that took, which are still to be had from a step."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
 
@@ -86,22 +92,26 @@ class Scheduler:
                 ranked = any(stop.assessed for stop in route)
                 for stop in reversed(route):
                     found = min((d.level for d in stop.assessed), default=BACK_BURNER)
+                    known = ranked or stop.at > core.meets[stop.route]
                     for level, lane in stop.lanes.items():
                         if len(lane):
-                            yield Job(number, stop, self._urgency(level, pending, ranked), lane, False)
+                            yield Job(number, stop, self._urgency(level, pending, known), lane, False)
                     for level, lane in stop.again.items():
                         if len(lane):
-                            yield Job(number, stop, self._urgency(level, pending, ranked), lane, False, True)
+                            yield Job(number, stop, self._urgency(level, pending, known), lane, False, True)
+                    for level, lane in stop.aside.items():
+                        if len(lane):
+                            yield Job(number, stop, level, lane, False)
                     pending = min(pending, found)
                     if len(stop.unsorted):
                         yield Job(number, stop, self._urgency(found, pending, ranked), stop.unsorted, True)
 
-    def _urgency(self, level: int, pending: int, ranked: bool) -> int:
+    def _urgency(self, level: int, pending: int, known: bool) -> int:
         """By which level rows go: their own; or the best that may be found of them; or, where their stream has none, the best
-        that rows have which they may meet."""
+        that rows have which they may still meet."""
         if not self.active:
             return BACK_BURNER
-        if not ranked:
+        if not known:
             return min(self.active)
         return min(level, pending)
 
@@ -124,7 +134,7 @@ class Scheduler:
     def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
         """Work for so many units from a moment of processing time on: results, and units spent."""
         results: list[tuple[int, Batch]] = []
-        spent = 0.0
+        spent, self._due = self._due, 0.0
         self._had.clear()
         while spent < units:
             job = self._next()
@@ -162,7 +172,12 @@ class Scheduler:
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
         core, stop = self.cores[job.core], job.stop
-        out, took = core.work(stop, rows)
+        # What rows that were dropped would have come to is estimated for whole rows only.
+        level = job.level if self.passes and self.unmade is None else BACK_BURNER
+        out, took, left = core.work(stop, rows, level)
+        if left is not None:
+            core.put_aside(stop, left, self.active)
+            rows = rows[:, ~np.isin(rows[ORDER], np.setdiff1d(left[ORDER], out[ORDER]))]
         self.coverage.ended(job.core, stop, rows, out)
         if not stop.last:
             self.enqueue(job.core, core.routes_by[stop.route][stop.at + 1], out)
@@ -220,14 +235,21 @@ class Scheduler:
 
     def rearrange(self) -> None:
         """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""
+        if self.passes and self.active - self._asked:
+            self._due += sum(core.assess_stored() for core in self.cores)
+        self._asked = self.active
         for core in self.cores:
             for stop in core.stops:
-                lanes = stop.every()
-                stop.unsorted, stop.lanes, stop.again = Lane(), {}, {}
+                lanes, aside = [stop.unsorted, *stop.lanes.values(), *stop.again.values()], stop.aside
+                stop.unsorted, stop.lanes, stop.again, stop.aside = Lane(), {}, {}, {}
                 for lane in lanes:
                     rows = lane.all()
                     if rows is not None:
                         self.enqueue(self.cores.index(core), stop, rows)
+                for lane in aside.values():
+                    rows = lane.all()
+                    if rows is not None:
+                        core.put_aside(stop, rows, self.active)
 
     def cover(self, coverage: Coverages) -> None:
         """Keep to what COVER promises."""
@@ -273,10 +295,11 @@ class Scheduler:
             if rows is not None:
                 arena.keep(f"lane.{number}.{stop.route}.{stop.at}.{name}", rows.reshape(-1))
                 lane.put(rows)
-        return {"active": sorted(self.active), "cores": [core.save() for core in self.cores]}
+        about = {"active": sorted(self.active), "asked": sorted(self._asked), "due": self._due}
+        return {**about, "cores": [core.save() for core in self.cores]}
 
     def take_up(self, arena: Arena, was: Mapping[str, Any]) -> None:
-        self.active = frozenset(was["active"])
+        self.active, self._asked, self._due = frozenset(was["active"]), frozenset(was["asked"]), was["due"]
         for number, (core, told) in enumerate(zip(self.cores, was["cores"], strict=True)):
             core.take_up(told)
             for stop, kept in zip(core.stops, told["lanes"], strict=True):

@@ -8,7 +8,7 @@ from penstock.operators.conditions import Equality
 from penstock.plan.expressions import Expression
 from penstock.state.lanes import Lane
 
-UNSORTED, AGAIN = "unsorted", "+"
+UNSORTED, AGAIN, ASIDE = "unsorted", "+", "~"
 """In the names of lanes."""
 
 
@@ -50,6 +50,8 @@ class Stop:
     lanes: dict[int, Lane] = field(default_factory=dict)
     again: dict[int, Lane] = field(default_factory=dict)
     """By level: rows that stand back, since other rows of their objects go ahead (`flow.coverage`)."""
+    aside: dict[int, Lane] = field(default_factory=dict)
+    """Rows in process: they have met some levels here, and wait for the next one (Works 2013, §7.3.1)."""
     # Measured, of late: rows in, rows out, units spent by the operator.
     came: float = 0.0
     left: float = 0.0
@@ -57,11 +59,11 @@ class Stop:
 
     @property
     def waiting(self) -> int:
-        return len(self.unsorted) + sum(map(len, (*self.lanes.values(), *self.again.values())))
+        return sum(map(len, self.every()))
 
     def queued(self, level: int) -> int:
         """Rows of a level that wait."""
-        return sum(len(lanes[level]) for lanes in (self.lanes, self.again) if level in lanes)
+        return sum(len(lanes[level]) for lanes in (self.lanes, self.again, self.aside) if level in lanes)
 
     @property
     def cost(self) -> float:
@@ -84,13 +86,14 @@ class Stop:
         return [lane for _, lane in self.named()]
 
     def named(self) -> list[tuple[str, Lane]]:
-        ahead = [(str(level), lane) for level, lane in self.lanes.items()]
-        back = [(f"{level}{AGAIN}", lane) for level, lane in self.again.items()]
-        return [(UNSORTED, self.unsorted), *ahead, *back]
+        named = [(str(level), lane) for level, lane in self.lanes.items()]
+        named += [(f"{level}{AGAIN}", lane) for level, lane in self.again.items()]
+        named += [(f"{level}{ASIDE}", lane) for level, lane in self.aside.items()]
+        return [(UNSORTED, self.unsorted), *named]
 
     def lane(self, name: str) -> Lane:
         """The one of that name."""
         if name == UNSORTED:
             return self.unsorted
-        lanes = self.again if name.endswith(AGAIN) else self.lanes
-        return lanes.setdefault(int(name.removesuffix(AGAIN)), Lane())
+        lanes = self.again if name.endswith(AGAIN) else self.aside if name.endswith(ASIDE) else self.lanes
+        return lanes.setdefault(int(name.rstrip(AGAIN + ASIDE)), Lane())

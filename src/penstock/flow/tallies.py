@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.batch import Ints
 from penstock.flow.stop import Stop
-from penstock.state.lanes import BACK_BURNER, LEVEL
+from penstock.state.lanes import BACK_BURNER, LEVEL, NEXT, PROMISE
 
 BUCKETS = 64
 """Latencies by powers of two of microseconds."""
@@ -109,7 +109,9 @@ class Tallies:
 
 
 def _counted(rows: Ints) -> Sequence[tuple[int, int]]:
-    levels, counts = np.unique(rows[LEVEL], return_counts=True)
+    # A row in process has made its better results: what is lost are those it waited for.
+    level = np.where(rows[NEXT] > 0, np.minimum(rows[LEVEL], rows[PROMISE]), rows[LEVEL])
+    levels, counts = np.unique(level, return_counts=True)
     return list(zip(levels.tolist(), counts.tolist(), strict=True))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.batch import Ints
-from penstock.kernels import chains
+from penstock.kernels import chains, tiers
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.pool import Slots
 
@@ -28,5 +29,27 @@ class Index:
         self.chain = arena.grow(f"{self.name}.chain", capacity)
         self.back = arena.grow(f"{self.name}.back", capacity, -1)
         if len(self.head) < capacity:
-            self.head = arena.array(f"{self.name}.head", np.int32, power_of_two(capacity), -1)
-            chains.relink_slots(self.key, self.head, self.chain, self.back)
+            old, self.head = self.head, arena.array(f"{self.name}.head", np.int32, power_of_two(capacity), -1)
+            self._relink(old)
+
+    def _relink(self, _: Slots) -> None:
+        chains.relink_slots(self.key, self.head, self.chain, self.back)
+
+
+class TierIndex(Index):
+    """The same by key and tier. `tier`: of each slot; whoever holds it sets it before slots are linked, and where it grows."""
+
+    __slots__ = ("tier",)
+
+    def __init__(self, arena: Arena, name: str, tier: NDArray[np.int16]) -> None:
+        super().__init__(arena, name)
+        self.tier = tier
+
+    def link(self, slots: Slots) -> None:
+        tiers.link(slots, self.key, self.tier, self.head, self.chain, self.back)
+
+    def unlink(self, slots: Slots) -> None:
+        chains.unlink_slots(slots, self.head, self.chain, self.back)
+
+    def _relink(self, old: Slots) -> None:
+        tiers.relink(old, self.key, self.tier, self.head, self.chain, self.back)

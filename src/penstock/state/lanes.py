@@ -3,7 +3,8 @@
 A waiting row is a partial result: when it is alive (TS, END), the bounds that tables set to the time of its results (FROM, TO),
 when the latest of its parts came (CAME, processing time) and the driving row was built (SEQ), the best level of its
 parts (LEVEL: the significant rank of Works 2013, §6.1), the level that it promises to meet (PROMISE: the promising rank) at a stop
-further on (DESIGNATED: its place on the route, -1 for none), in which order it is to leave among equals (ORDER), and from SLOTS on the
+further on (DESIGNATED: its place on the route, -1 for none), from which level on it has yet to meet rows at the stop where it waits (NEXT: 0
+for all; else it is in process), in which order it is to leave among equals (ORDER), and from SLOTS on the
 place of each part. A level stays for ever, a promise until the designated stop; a row goes by the better one.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from penstock.data.batch import Ints
 
-TS, END, FROM, TO, CAME, SEQ, LEVEL, PROMISE, DESIGNATED, ORDER, SLOTS = range(11)
+TS, END, FROM, TO, CAME, SEQ, LEVEL, PROMISE, DESIGNATED, NEXT, ORDER, SLOTS = range(12)
 BACK_BURNER = 128
 """The level of a row that has none."""
 

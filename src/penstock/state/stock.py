@@ -1,7 +1,14 @@
 """The rows of one input of a core: those that wait, and those that are built into the input's SteM.
 
+Paper      Works 2013, §7.3.1: state by pane, join key and level.
+Invariant  a built row is in the chains of its keys and of its tier: the level it had when it was built (0: nobody has looked whether it
+           has one), for as long as it lives, so that whoever meets level after level meets each row once. What becomes known of its level later, results say.
+State      slots; chains by key and tier; runs of slots by the pane in which rows end.
+Cost       to build: O(rows); to let go: O(rows that end), and one pane.
+
 A row has its slot from its arrival until nobody can join it any more; only rows that were built are in the chains. One that a table
-keeps from being built rests: it is built if the table changes, and goes when it ends.
+keeps from being built rests: it is built if the table changes, and goes when it ends. Rows that have ended, but may be met by what
+came before and waits, move to tiers of the ended: who is up to date does not look at them.
 """
 
 from __future__ import annotations
@@ -12,11 +19,14 @@ import numpy as np
 
 from penstock.data.batch import Array, Column, Ints
 from penstock.data.types import Type
-from penstock.kernels import chains
+from penstock.kernels.tiers import LATE, OVER
 from penstock.state.arena import Arena, Slab
-from penstock.state.index import Index
+from penstock.state.index import TierIndex
+from penstock.state.lanes import BACK_BURNER
+from penstock.state.panes import Panes
 from penstock.state.pool import Pool, Slots
 
+TIERS = LATE + OVER
 UNBUILT = np.iinfo(np.int64).max
 RESTING, DEAD = 1, 2
 """Of rows that were not built: a table's row is missing; nobody wants it any more, but partial results may name it."""
@@ -36,12 +46,36 @@ class Stock:
             built=(np.int64, UNBUILT),
             level=(np.int64, 0),
             came=(np.int64, 0),
+            tier=(np.int16, 0),
             there=(np.bool_, False),
             rest=(np.int8, 0),
         )
-        self.indexes = [Index(arena, f"{name}.key{k}") for k in range(keys)]
+        self.indexes = [TierIndex(arena, f"{name}.key{k}", self._slab["tier"]) for k in range(keys)]
+        self._held = np.zeros(TIERS, np.int64)
+        """Rows by tier."""
+        self.over = np.iinfo(np.int64).min
+        """Rows in tiers of the ended end here or before, those that are built later and in none after it."""
+        self._alive, self._ended, self._aside = Panes(), Panes(), Panes()
+        """Built rows, those of them that have ended, and rows laid aside."""
         if self.pool.capacity:
-            self._fit()
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """What follows from saved rows."""
+        self._fit()
+        slots = self.stored()
+        tier = self._slab["tier"][slots]
+        self._held += np.bincount(tier, minlength=TIERS)
+        ended = slots[tier >= OVER]
+        if len(ended):
+            self.over = int(self.exp[ended].max())
+        aside = np.flatnonzero(self._slab["there"] & (self._slab["rest"] > 0)).astype(np.int32)
+        for panes, mine in (
+            (self._alive, slots[tier < OVER]),
+            (self._ended, ended),
+            (self._aside, aside),
+        ):
+            panes.put(mine, self.ts[mine], self.exp[mine])
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -65,6 +99,12 @@ class Stock:
         return self._slab["level"]
 
     @property
+    def tiers(self) -> Ints:
+        """Those that hold rows, by level."""
+        held = np.flatnonzero(self._held)
+        return held if len(held) < 2 else held[np.argsort(held % OVER, kind="stable")]
+
+    @property
     def came(self) -> Ints:
         """When each row came, in processing time."""
         return self._slab["came"]
@@ -83,23 +123,54 @@ class Stock:
         if self.pool.capacity > self._slab.capacity:
             self._slab.fit(self.pool.capacity)
             for index in self.indexes:
+                index.tier = self._slab["tier"]
                 index.fit(self._arena, self.pool.capacity)
 
     def set_keys(self, slots: Slots, keys: Sequence[Ints]) -> None:
         for index, key in zip(self.indexes, keys, strict=True):
             index.key[slots] = key
 
-    def build(self, slots: Slots, numbers: Ints) -> None:
-        """Let rows be found, as the so-many-th."""
+    def build(self, slots: Slots, numbers: Ints, *, assessed: bool = True) -> None:
+        """Let rows be found, as the so-many-th. `assessed`: those that have no level would have one if they had any."""
         self.built[slots] = numbers
         self._slab["rest"][slots] = 0
+        late = self.exp[slots] <= self.over
+        self._link(slots, self._tier(slots, assessed) + np.where(late, LATE, 0))
+        for panes, mine in ((self._alive, slots[~late]), (self._ended, slots[late])):
+            panes.put(mine, self.ts[mine], self.exp[mine])
+
+    def move(self, slots: Slots, *, assessed: bool) -> None:
+        """Let built rows be in the tiers of the levels they have now; nobody may be about to meet them level by level."""
+        ended = self._slab["tier"][slots] >= OVER
+        self._unlink(slots)
+        self._link(slots, self._tier(slots, assessed) + np.where(ended, LATE, 0))
+
+    def _tier(self, slots: Slots, assessed: bool) -> Ints:
+        level = self.level[slots]
+        return level if assessed else np.where(level == BACK_BURNER, 0, level)
+
+    def _link(self, slots: Slots, tier: Ints) -> None:
+        self._slab["tier"][slots] = tier
+        self._held += np.bincount(tier, minlength=TIERS)
         for index in self.indexes:
-            chains.link_slots(slots, index.key, index.head, index.chain, index.back)
+            index.link(slots)
+
+    def _unlink(self, slots: Slots) -> None:
+        self._held -= np.bincount(self._slab["tier"][slots], minlength=TIERS)
+        for index in self.indexes:
+            index.unlink(slots)
+
+    def end(self, slots: Slots, ends: Ints) -> None:
+        """Built rows that had no end have one."""
+        self.exp[slots] = ends
+        self._alive.put(slots, self.ts[slots], ends)
 
     def lay_aside(self, slots: Slots, why: int) -> None:
         """Rows that are not built (RESTING or DEAD)."""
         slots = slots[(self.built[slots] == UNBUILT) & (self._slab["rest"][slots] != DEAD)]
+        new = slots[self._slab["rest"][slots] == 0]
         self._slab["rest"][slots] = why
+        self._aside.put(new, self.ts[new], self.exp[new])
 
     def resting(self) -> Slots:
         return np.flatnonzero(self._slab["there"] & (self._slab["rest"] == RESTING)).astype(np.int32)
@@ -113,16 +184,33 @@ class Stock:
         """The rows that were built and are there."""
         return np.flatnonzero(self._slab["there"] & (self.built < UNBUILT)).astype(np.int32)
 
-    def purge(self, met: int, named: int) -> None:
-        """Let go of rows that end before anything that could meet them (built) or name them (laid aside)."""
-        there, built = self._slab["there"], self.built < UNBUILT
-        over = np.where(built, self.exp <= met, (self._slab["rest"] > 0) & (self.exp <= named))
-        slots = np.flatnonzero(there & over).astype(np.int32)
+    def purge(self, met: int, named: int, now: int) -> None:
+        """Let go of rows that end before anything that could meet them (built) or name them (laid aside).
+
+        Built rows that end until `now` are met by nothing that is still to come.
+        """
+        slots = self._alive.take(now, self.exp)
         if len(slots):
-            linked = slots[self.built[slots] < UNBUILT]
-            for index in self.indexes:
-                chains.unlink_slots(linked, index.head, index.chain, index.back)
+            self._unlink(slots)
+            stays = self.exp[slots] > met
+            if stays.any():
+                kept = slots[stays]
+                kept = kept[np.argsort(self.exp[kept], kind="stable")]  # who ended last is found first
+                self._link(kept, self._slab["tier"][kept] + np.int64(OVER))
+                self._ended.put(kept, self.ts[kept], self.exp[kept])
+                slots = slots[~stays]
             self.drop(slots)
+        self.over = max(self.over, now)
+        slots = self._ended.take(met, self.exp)
+        if len(slots):
+            self._unlink(slots)
+            self.drop(slots)
+        slots = self._aside.take(named, self.exp)
+        if len(slots):
+            # A row laid aside may have been built, and its slot been given to another that was laid aside.
+            slots = np.unique(slots)
+            over = self._slab["there"][slots] & (self._slab["rest"][slots] > 0) & (self.exp[slots] <= named)
+            self.drop(slots[over])
 
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.pool.frame.at(slots)

@@ -198,6 +198,21 @@ def _growth() -> None:
     session.advance(100)
 
 
+def _waiting() -> None:
+    """More rows wait by rank than there was room for at first."""
+    session = Session(Options(budget=5))
+    for stream in ("a", "b"):
+        session.create_stream(stream, {"ts": "BIGINT", "x": "INT"}, time="ts")
+    session.query(
+        "SELECT l.x FROM a [RANGE 9] AS l, b [RANGE 9] AS r WHERE l.x = r.x RANK 1 CRITERIA (l.x > 1)"
+    )
+    for at in (1, 2):
+        for stream in ("a", "b"):
+            session.push(stream, {"ts": [at] * 60, "x": list(range(60))})
+        session.advance(at)
+    session.drain()
+
+
 def _crowd() -> None:
     """So many queries for a value each that only words of lineage with a bit are looked at."""
     session = Session(Options())
@@ -262,6 +277,7 @@ def warm() -> float:
     """Compile or load every kernel; seconds it took."""
     begin = time.perf_counter()
     _growth()
+    _waiting()
     _crowd()
     _together()
     _asking()
