@@ -145,7 +145,7 @@ class Burst:
         self.session.execute(STREAMS)
         self.query = self.session.query(text, name="q")
         self.pipeline: Any = self.session.engine.queries["q"].pipeline
-        self.pipeline.scheduler.passes = not atomic
+        self.pipeline.scheduler.atomic = atomic
         self.ranks: Counter[int | None] = Counter()
         self.aside = 0
 

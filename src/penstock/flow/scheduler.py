@@ -57,8 +57,8 @@ class Scheduler:
         self.active: frozenset[int] = frozenset()
         self.lifespan: int | None = None
         """In microseconds."""
-        self.passes = False
-        """Whether rows that promise levels meet them one at a time (`flow.passes`)."""
+        self.atomic = True
+        """Rows meet at once all they can; else those that promise levels meet them one at a time (`flow.passes`)."""
         self.pace = 1.0
         """Microseconds that a unit takes; by the virtual clock one."""
         self.sift: Callable[[int, Stop, Ints], Ints] | None = None
@@ -173,7 +173,7 @@ class Scheduler:
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
         core, stop = self.cores[job.core], job.stop
         # What rows that were dropped would have come to is estimated for whole rows only.
-        level = job.level if self.passes and self.unmade is None else BACK_BURNER
+        level = job.level if not self.atomic and self.unmade is None else BACK_BURNER
         out, took, left = core.work(stop, rows, level)
         if left is not None:
             core.put_aside(stop, left, self.active)
@@ -235,7 +235,7 @@ class Scheduler:
 
     def rearrange(self) -> None:
         """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""
-        if self.passes and self.active - self._asked:
+        if not self.atomic and self.active - self._asked:
             self._due += sum(core.assess_stored() for core in self.cores)
         self._asked = self.active
         for core in self.cores:

@@ -111,7 +111,7 @@ class Ranked(Pipeline):
         self.tallies = Tallies()
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
-        self.scheduler.passes = policies.allocation == "prefer"
+        self.scheduler.atomic = policies.allocation != "prefer"
         self._above.watch(self.scheduler)
         self._workshop = workshop
         self._cover(root.levels)
