@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -18,6 +19,7 @@ from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark.declared import Declared
 from penstock.surfaces.query import Query
 from penstock.surfaces.session import Session
+from tests.equivalence.test_restarts import Restarts
 
 from .drawn import GRAPHS, answers, make
 from .hurried import hurried
@@ -71,9 +73,48 @@ def test_snapshots_are_duckdb_s(join: str, demand: str) -> None:
     assert found > 50
 
 
+def selective() -> Session:
+    made = penstock.connect(join="mjoin", share=False, replan=False)
+    streams = (f"CREATE STREAM {name} (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0" for name in "abc")
+    made.execute(";".join(streams))
+    return made
+
+
+def test_what_was_learnt_outlives_a_restart(tmp_path: Path) -> None:
+    """Asked after a restart is what was asked before it, and the next trial comes when it would have."""
+    text = (
+        "SELECT a.ts AS i FROM a [RANGE 2000], b [RANGE 2000], c [RANGE 2000] WHERE a.x = b.x AND a.y = c.y"
+    )
+    rng = np.random.default_rng(1)
+    sessions = [selective(), selective()]
+    restart = Restarts(selective, tmp_path / "state")
+    said: list[list[Any]] = [[], []]
+    for made in sessions:
+        made.query(text, name="q")
+    for part in range(8):
+        ts = np.arange(1000 * part, 1000 * (part + 1))
+        rows = {
+            n: pa.table({"ts": ts, "x": rng.integers(0, 5, 1000), "y": rng.integers(0, 500_000, 1000)})
+            for n in "abc"
+        }
+        for which, made in enumerate(sessions):
+            for name, table in rows.items():
+                made.push(name, table.cast(pa.schema([("ts", "int64"), ("x", "int32"), ("y", "int32")])))
+            made.advance(int(ts[-1]))
+            said[which] += made.queries["q"].changes().to_pylist()
+        (straight,), (again,) = map(walks, sessions)
+        for array in ("_gate", "_pays", "_keeps"):
+            assert np.array_equal(getattr(straight._questions, array), getattr(again._questions, array)), part
+        assert again._questions.plain == straight._questions.plain
+        if part in (2, 4, 5):
+            sessions[1] = restart(sessions[1])
+    assert said[0] == said[1]
+    assert straight._questions._chosen != []
+
+
 @pytest.mark.parametrize("demand", DEMANDS)
 def test_a_restart_changes_nothing(demand: str, tmp_path: Path) -> None:
-    """What is known of questions and horizons is not saved; it is found again."""
+    """What was learnt of questions is saved; horizons are made again from the rows."""
     for seed in range(946_000, 946_010):
         case = make(seed, 3 + seed % 4)
         options = {"join": "mjoin", "demand": demand, "share": False}

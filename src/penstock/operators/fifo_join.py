@@ -108,7 +108,7 @@ class FifoJoin:
         self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
         first = self._stems.first_index
         self._indexes = {(i, j): int(first[i]) + k for (i, j), k in self._index.items()}
-        self._questions = Questions(self._stems, self._indexes, n, site.upkeep.demand)
+        self._questions = Questions(self._stems, self._indexes, n, site.upkeep.demand, f"{site.name}.asked")
         if self._order[0, 0, 0] < 0:
             self._plan()
         self._checks, self._check_at = np.zeros((0, 3), np.int64), np.zeros((n, n), np.int64)
@@ -286,6 +286,7 @@ class FifoJoin:
         events = entered(self._keys, self._stored, inputs, self._stems)
         out = empty(self._width) if events is None else self._tested(self._walked(*events))
         self._stems.expire(now)
+        self._questions.note(now)
         return out
 
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:

@@ -4,19 +4,22 @@ Every so often all questions are put for a while (a *trial*); then only those go
 share denied, times the rows a partial result is followed by until the input asked is visited anyway. Where none does, and
 no hop has more to compare than its key, rows walk as if nothing was ever asked.
 
+What was learnt lies in the join's arena and is saved with it: whoever goes on from there asks what was asked before. Tables are made again.
+
 A table (j → i) is tried where most rows of j lack partners behind them, so that hardly a key toward i has one that does not;
 it goes on while what it denies is more than raising it costs. None of this decides an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from penstock.data.batch import Array
+from penstock.data.clock import EARLIEST
 from penstock.kernels import horizons as kernel
 from penstock.kernels.chains import FIELD, SHIFT
 from penstock.plan.trees import Demand
@@ -54,26 +57,31 @@ class Asked:
 
 
 class Questions:
-    """`index[i, j]`: the number of input i's index toward j, of all."""
+    """`index[i, j]`: the number of input i's index toward j, of all; `name`: under which what is learnt lies in the SteMs' arena."""
 
-    def __init__(self, stems: Stems, index: Mapping[Directed, int], inputs: int, demand: Demand) -> None:
+    def __init__(
+        self, stems: Stems, index: Mapping[Directed, int], inputs: int, demand: Demand, name: str
+    ) -> None:
         self._stems = stems
         self._index = index
         self._n = n = inputs
         self._near = [[j for j in range(n) if (i, j) in index] for i in range(n)]
         self.acyclic = sum(map(len, self._near)) == 2 * (n - 1)
         self._demand = demand
-        self.trying = False
-        self._length = FIRST
+        arena = stems.arena
         # In a graph with cycles nothing is known of the order to go in until then.
-        self._left = (FIRST if self.acyclic else 1) * TRIAL * n
-        self._chosen: list[Question] = []
-        self._empty = False
-        self._work = np.full((n, n - 1), 4.0)
-        self._stats = np.zeros((n, n - 1, 5), np.int64)
-        self._answers: dict[Question, tuple[int, int]] = {}
-        self._counted = np.zeros(5, np.int64)
-        self._banned = 0
+        blank = 0, FIRST, (FIRST if self.acyclic else 1) * TRIAL * n, 0, 0, EARLIEST
+        self._gate = arena.array(f"{name}.gate", np.int64, len(blank), blank)
+        trying, self._length, self._left, empty, self._banned, now = self._gate.tolist()
+        self.trying, self._empty = bool(trying), bool(empty)
+        self._work = arena.array(f"{name}.work", np.float64, (n, n - 1), 4.0)
+        self._stats = arena.array(f"{name}.stats", np.int64, (n, n - 1, 5), 0)
+        self._answered = arena.array(f"{name}.answered", np.int64, (n, n, n, 2), 0)
+        """Of every question how often it was put in this trial, or in the last one, and denied."""
+        self._counted = arena.array(f"{name}.counted", np.int64, 5, 0)
+        self._pays = arena.array(f"{name}.pays", np.bool_, (n, n, n), False)
+        self._keeps = arena.array(f"{name}.keeps", np.bool_, (n, n), False)
+        self._chosen: list[Question] = [(i, b, m) for i, b, m in np.argwhere(self._pays).tolist()]
         self.made = self.suppressed = self.asked = 0
         # Tables.
         self.kept: list[Directed] = []
@@ -81,6 +89,13 @@ class Questions:
         self.into = self.out_of = np.full((n, n), -1, np.int64)
         self.horizons = np.zeros(0, np.int64)
         self.climb = np.zeros((4, n), np.int64)
+        if self._keeps.any():
+            self.kept = self._in_order((j, i) for j, i in np.argwhere(self._keeps).tolist())
+            self.lay_out(now)
+
+    def note(self, now: int) -> None:
+        """Write down what is not an array yet."""
+        self._gate[:] = self.trying, self._length, self._left, self._empty, self._banned, now
 
     # ------------------------------------------------------------------ how events go on
 
@@ -112,7 +127,7 @@ class Questions:
             i, b, m = question
             h = int(places[i, b])
             if h < places[i, m] and ((m, b) in tables or (order[i, h, 0], order[i, h, 2]) != (m, b)):
-                asked, denied = self._answers.get(question, (1, 0))
+                asked, denied = self._answered[question].tolist()
                 at.setdefault((i, h), []).append((-denied / max(asked, 1), question))
         rows: list[Sequence[int]] = []
         names: list[Question] = []
@@ -154,9 +169,8 @@ class Questions:
         self._stats += stats
         self._counted += counted
         if self.trying:
-            for question, (put, denied) in zip(which.which, asked.tolist(), strict=True):
-                puts, no = self._answers.get(question, (0, 0))
-                self._answers[question] = (puts + put, no + denied)
+            for question, told in zip(which.which, asked, strict=True):
+                self._answered[question] += told
         self.made += int(stats[:, :-1, kernel.PASSED].sum())
         self.suppressed += int(asked[:, 1].sum() + counted[1] + counted[4])
         self.asked += int(asked[:, 0].sum() + counted[0] + counted[3])
@@ -186,10 +200,15 @@ class Questions:
             self._left = max(self._length * TRIAL * self._n, len(self._stems))
         else:
             self._left = TRIAL * self._n
-            self._answers = {}
+            self._answered[:] = 0
             self._stats[:] = 0
             self._counted[:] = 0
         self.trying = not self.trying
+        self._pays[:] = self._keeps[:] = False
+        for question in self._chosen:
+            self._pays[question] = True
+        for one in self.kept:
+            self._keeps[one] = True
 
     def _decide(self, order: Array, fan: Array, now: int) -> None:
         tested, stopped = self._counted[:2].tolist()
@@ -215,8 +234,8 @@ class Questions:
         """The questions that paid in this trial, and how many rows they spared."""
         spared = 0.0
         self._chosen = []
-        for question, (put, denied) in self._answers.items():
-            i, b, m = question
+        for i, b, m in np.argwhere(self._answered[..., 0]).tolist():
+            question, (put, denied) = (i, b, m), self._answered[i, b, m].tolist()
             by_table = self._has_table(m, b)
             rest = self._rest(i, int(places[i, b]), self._n - 1 if by_table else int(places[i, m]) - 1)
             cost = put * (TABLE if by_table else CHAIN)
@@ -261,7 +280,7 @@ class Questions:
         def missing(m: int, j: int) -> float:
             """The share of j's rows that m, or what is behind it, has nobody for."""
             if (m, j) not in denied:
-                put, no = self._answers.get((j, j, m), (0, 0))
+                put, no = self._answered[j, j, m].tolist()
                 if not put and order[j, 0, 0] == m:
                     put, no = self._stats[j, 0, [kernel.PROBES, kernel.NOBODY]].tolist()
                 share = no / put if put else 0.0
@@ -295,13 +314,16 @@ class Questions:
                     for s in range(self._n)
                     if places[s, i] < places[s, j]
                 )
-                put, no = self._answers.get((i, i, j), (0, 0))
+                put, no = self._answered[i, i, j].tolist()
                 known = self._has_table(j, i) and put > 0
                 share = no / put if known else behind(j, i)
                 if (known and share * rest > TABLE) or share * rest > GAIN * (TABLE + 2 * ENTER):
                     keep(j, i)
-        # A table is filled after those it goes by: less hangs behind them.
-        return sorted(wanted, key=lambda one: (self._behind(*one), one))
+        return self._in_order(wanted)
+
+    def _in_order(self, tables: Iterable[Directed]) -> list[Directed]:
+        """A table is filled after those it goes by: less hangs behind them."""
+        return sorted(tables, key=lambda one: (self._behind(*one), one))
 
     def _behind(self, j: int, i: int) -> int:
         """How many inputs hang behind j if i is taken away."""

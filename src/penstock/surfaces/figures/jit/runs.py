@@ -22,6 +22,11 @@ WAYS = {
 """The same plan as a tree with more or less demand, and what the engine does by itself: no tree at all."""
 
 
+ENOUGH, MOST = 0.5, 25
+"""CPU seconds that every way is measured for at least, at every x, and turns after which it is enough anyway: some runs take 20 ms, and a
+median of three of those says little."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """`values`: kept at most, if partial results held those of their parts, as the paper's do; `bytes`: what they are here."""
@@ -61,15 +66,17 @@ def measured(
     tell: Tell,
     connect: Connect,
 ) -> Data:
-    """By x and way; in a turn all ways run, one after the other."""
+    """By x and way; in a turn all ways run, one after the other. One turn, or at least so many."""
     for way in WAYS:
         run(settings[0][1], way, probing, min(600, seconds), connect)
     samples = []
     for x, setting in settings:
         taken: dict[str, list[Taken]] = {name: [] for name in WAYS}
-        for turn in range(turns):
+        turn = 0
+        while turn < turns or (1 < turns and turn < MOST and _least(taken) < ENOUGH):
+            turn += 1
             for name in WAYS:
-                tell(f"{setting.shape}, {x:g}: {name}, turn {turn + 1} of {turns}")
+                tell(f"{setting.shape}, {x:g}: {name}, turn {turn}")
                 taken[name].append(run(setting, name, probing, seconds, connect))
         assert len({one.results for every in taken.values() for one in every}) == 1, "answers are the same"
         for name, every in taken.items():
@@ -83,3 +90,8 @@ def measured(
             }
             samples.append(Sample(name, x, tuple(one.seconds for one in every), more))
     return Data(samples)
+
+
+def _least(taken: dict[str, list[Taken]]) -> float:
+    """CPU seconds of the way that was measured for the shortest time."""
+    return min(sum(one.seconds for one in every) for every in taken.values())
