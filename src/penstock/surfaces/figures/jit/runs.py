@@ -73,7 +73,7 @@ def measured(
     for x, setting in settings:
         taken: dict[str, list[Taken]] = {name: [] for name in WAYS}
         turn = 0
-        while turn < turns or (1 < turns and turn < MOST and _least(taken) < ENOUGH):
+        while turn < turns or (turns > 1 and turn < MOST and _least(taken) < ENOUGH):
             turn += 1
             for name in WAYS:
                 tell(f"{setting.shape}, {x:g}: {name}, turn {turn}")
