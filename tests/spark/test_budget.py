@@ -23,12 +23,26 @@ QUERIES = {
     "sums": "SELECT x, SUM(y) AS t, MAX(s) AS m FROM a [RANGE 20] GROUP BY x",
     "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g GROUP BY n",
 }
+MEANS = "SELECT a.x, AVG(b.d) AS m, COUNT(*) AS n, MAX(a.s) AS s FROM a [RANGE 20], b [RANGE 10] WHERE a.x = b.x GROUP BY a.x"
+SAMPLED = {
+    "means": f"{MEANS} LIFESPAN 1 HOUR RANK 1 CRITERIA (a.y = 4) RANK 2 CRITERIA (b.d > 4.5)",
+    "whole": "SELECT AVG(y) AS m, MIN(s) AS s FROM a [RANGE 20] LIFESPAN 1 HOUR RANK 1 CRITERIA (s = 'p')",
+    "unseen": "SELECT AVG(y) AS m FROM a [RANGE 20 SLIDE 5] WHERE y < 4 GROUP BY x LIFESPAN 1 HOUR RANK 1 CRITERIA (s = 'p')",
+}
+"""Groups that answer from samples; with so long a lifespan nothing expires."""
+LATE = f"{MEANS} LIFESPAN 30 MICROSECONDS RANK 1 CRITERIA (a.y = 4) RANK 2 CRITERIA (b.d > 4.5)"
 
 
-def connected(spark: SparkSession, place: Path, kept: dict[str, Kept], **options: Any) -> Any:
+def connected(
+    spark: SparkSession,
+    place: Path,
+    kept: dict[str, Kept],
+    queries: dict[str, str] | None = None,
+    **options: Any,
+) -> Any:
     session = penstock.connect(spark, checkpoint=str(place), cells=2, **options)
     session.execute(A + B)
-    for name, sql in QUERIES.items():
+    for name, sql in (QUERIES if queries is None else queries).items():
         session.query(sql, name=name).foreach_batch(kept[name])
     return session
 
@@ -75,4 +89,38 @@ def test_a_budget_cannot_come_or_go(spark: SparkSession, tmp_path: Path) -> None
     handle.stop()
     other = connected(spark, tmp_path, kept)
     with pytest.raises(StateError, match="budget"):
+        other.start(trigger={"availableNow": True})
+
+
+def test_groups_answer_from_samples_in_every_cell(spark: SparkSession, tmp_path: Path) -> None:
+    """Where nothing expires as embedded, through restarts; where rows do, answers say so."""
+    queries = {**SAMPLED, "late": LATE}
+    kept = {name: Kept() for name in queries}
+    here: Any = penstock.connect(budget=10**9)
+    here.execute(A + B)
+    expected = {name: here.query(sql, name=name) for name, sql in queries.items()}
+    for part in range(3):
+        there = connected(spark, tmp_path / "checkpoint", kept, queries, budget=20)
+        rows = drawn(part, 40, start=80 * part)
+        for name in "ab":
+            here.push(name, rows[name])
+            there.push(name, rows[name])
+        last = part == 2
+        handle = there.start(trigger={"availableNow": True} if last else {"processingTime": "0 seconds"})
+        handle.awaitTermination() if last else handle.processAllAvailable()
+        handle.stop()
+    here.advance(there.clock)
+    cells = {name: len(there.flow.plan().queries[name].upper.cells) for name in queries}
+    assert cells == {"means": 2, "whole": 1, "unseen": 1, "late": 2}
+    told_here = {name: query.changes() for name, query in expected.items()}
+    for name in SAMPLED:
+        assert told_here[name].num_rows > 10
+        assert kept[name].rows(told_here[name].column_names) == told(told_here[name]), name
+    late = [row for table in kept["late"].steps.values() for row in table.to_pylist()]
+    names = next(iter(kept["late"].steps.values())).column_names
+    assert names == told_here["late"].column_names
+    assert any(row["__shed"] > 0 for row in late)
+    assert all(row["__population"] >= row["__sample"] > 0 for row in late)
+    other = connected(spark, tmp_path / "checkpoint", kept, queries, budget=20, sampling=False)
+    with pytest.raises(StateError, match="sampling"):
         other.start(trigger={"availableNow": True})

@@ -8,6 +8,7 @@ same rows alive as one that saw them all; everything told before that has ended 
 from __future__ import annotations
 
 from penstock.plan.nodes import Filter, Join, Node, Project, Relation, Scan, ToStream, Union, Windowed
+from penstock.plan.partial import is_estimates
 from penstock.plan.windows import Announced, Range, Rows
 
 _FOR_EVER = None
@@ -49,6 +50,8 @@ def _lives(node: Node) -> tuple[int, bool] | None:
             return 0, False
         case Windowed(window=Range() as window):
             return lives + window.length + (window.slide if window.slide > 1 else 0), True
+        case Windowed() if is_estimates(node):
+            return 0, True  # they end with the rows that they are of
         case Windowed(window=Rows() | Announced()):
             return _FOR_EVER
         case Windowed() | Filter() | Project() | Union():

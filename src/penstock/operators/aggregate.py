@@ -34,6 +34,9 @@ from penstock.state.registry import Registry
 from penstock.state.roster import Events, Roster
 from penstock.state.strings import Strings
 
+PARTS = 16
+"""Ends that are told apart of members that are let go of together."""
+
 
 class Grouping:
     """`retracts`: send '-' for a replaced row."""
@@ -193,6 +196,32 @@ class Grouping:
             emptied = np.unique(rows.gid[rows.size == 0]).astype(np.int32)
             gone = emptied[self._groups["group"][emptied, kernels.SIZE] == 0]
             self._groups_known.release(gone)
+
+    def let_go(self, most: int, at: int) -> Batch | None:
+        """Let no more than so many members live past an instant: those that end first go, whole panes of them.
+
+        What goes, as rows of the groups' keys and how many there were, alive until these would have ended; None: nothing. Members of
+        many ends are told in a few parts, each until its last.
+        """
+        exp = self._roster.slab["exp"]
+        live = self._roster.live()
+        live = live[exp[live] > at]
+        many = len(live) - most
+        if many <= 0:
+            return None
+        ends = exp[live]
+        last = np.partition(ends, many - 1)[many - 1]
+        gone = live[ends <= last]
+        each = np.unique(exp[gone])
+        if len(each) > PARTS:
+            each = each[np.linspace(0, len(each) - 1, PARTS + 1).astype(np.intp)[1:]]
+        part = np.searchsorted(each, exp[gone])
+        gid = self._members["gid"][gone].astype(np.int64)
+        told, counts = np.unique(gid * len(each) + part, return_counts=True)
+        self._roster.end_early(gone, at)
+        keys = self._key_frame.at((told // len(each)).astype(np.int32))
+        kept = tuple(Column(c.values.copy(), c.valid) for c in keys)
+        return Batch(np.full(len(told), at), each[told % len(each)], (*kept, Column(counts)))
 
     def current(self, now: int) -> Batch:
         """The answer itself: one row per group, from what the groups hold."""

@@ -14,6 +14,7 @@ from penstock.plan.inner import HEAD, inner_stream, leaf
 from penstock.plan.levels import Levels, rank_of
 from penstock.plan.nodes import Aggregate, Filter, Node, Project, Rank, Reliable, Scan, Windowed
 from penstock.plan.pattern import Pattern, judge_query
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.sampling import sampled
 
@@ -23,16 +24,12 @@ MOST = 62
 """Levels that are told apart."""
 
 
-def partial(
-    node: Node, levels: Levels, time_type: Type, error: float = 0.1, *, relative: bool = False
-) -> Root | None:
+def partial(node: Node, levels: Levels, time_type: Type, policies: Policies) -> Root | None:
     """The plan of a ranked GROUP BY at the root that answers from partial populations; None if it is none.
 
-    `error`: how far a mean may be off, as it is or `relative` to the mean.
-
-    Without a lifespan nothing expires, and DISTINCT aggregates cannot be told from a sample.
+    Without a budget or a lifespan nothing expires, and DISTINCT aggregates cannot be told from a sample.
     """
-    group = _group(node)
+    group = _group(node) if policies.budget is not None and policies.sampling else None
     if group is None or levels.lifespan is None or not levels.ranks or levels.ranks[-1].level > MOST:
         return None
     ranks = [_over(rank, levels.over, group.input.schema) for rank in levels.ranks]
@@ -40,6 +37,7 @@ def partial(
     if len(known) < len(ranks) or any(a.distinct for a in group.aggregations) or not group.aggregations:
         return None
     estimates = _estimates(group, time_type)
+    error, relative = policies.sampling_error, policies.sampling_relative
     made = sampled(group, rank_of(known), known[-1].level, estimates, error=error, relative=relative)
     above = _rebuilt(node, made)
     extra = len(above.schema) - len(node.schema)

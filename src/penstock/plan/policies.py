@@ -32,10 +32,19 @@ class Policies:
     """Work units of a step; None: as many as it takes."""
     allocation: str = "prefer"
     """Who gets them if they do not reach for all (`flow.allocation`)."""
+    sampling: bool = True
+    """With a budget, ranked groups answer from partial populations and say so (`plan.partial`)."""
+    sampling_error: float = 0.1
+    """How far their means may be off."""
+    sampling_relative: bool = False
+    """As a share of the mean."""
+    sampling_memory: int | None = None
+    """Rows of windows that such groups may hold; None: all there are (`runtime.above`)."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share, bool):
-            raise StateError(f"option share={self.share!r} is neither True nor False")
+        for name in ("share", "sampling", "sampling_relative"):
+            if not isinstance(getattr(self, name), bool):
+                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
         for name, allowed in (("routing", ROUTINGS), ("join", JOINS), ("allocation", ALLOCATIONS)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
@@ -44,6 +53,12 @@ class Policies:
             value = getattr(self, name)
             if (name == "seed" or value is not None) and (type(value) is not int or value < 0):
                 raise StateError(f"option {name}={value!r} is not a whole number from 0")
+        error = self.sampling_error
+        if type(error) not in (int, float) or not 0 < error < float("inf"):
+            raise StateError(f"option sampling_error={error!r} is not a number above 0")
+        memory = self.sampling_memory
+        if memory is not None and (type(memory) is not int or memory < 1):
+            raise StateError(f"option sampling_memory={memory!r} is not a whole number from 1")
 
     def json(self) -> dict[str, Any]:
         return asdict(self)

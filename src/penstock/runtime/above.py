@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Ints, concat
+from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.flow.cores import estimated
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Stop
 from penstock.flow.unmade import Unmade
+from penstock.operators.aggregate import Grouping
 from penstock.operators.contract import ABSENT, empty, placed
-from penstock.plan.nodes import Node, Relation
+from penstock.plan.nodes import Node, Relation, Reliable
 from penstock.plan.partial import EXPIRED, estimates_schema
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
@@ -31,9 +32,16 @@ Said = list[tuple[Batch, int]]
 
 
 class Above:
-    """`root`: the plan above the cores; None: the only core is all there is."""
+    """`root`: the plan above the cores; None: the only core is all there is. `most`: rows that groups which answer from samples may
+    hold; of more the oldest panes are let go of and count as expired (Works 2013, §5.4.4)."""
 
-    def __init__(self, root: Root | None, cores: Sequence[CoreRun], workshop: Workshop) -> None:
+    def __init__(
+        self,
+        root: Root | None,
+        cores: Sequence[CoreRun],
+        workshop: Workshop,
+        most: int | None = None,
+    ) -> None:
         self.pipeline: Pipeline | None = None if root is None else workshop.whole(root, "above.")
         self._streams = [core.core.stream for core in cores]
         self._schemas = [core.core.node.schema for core in cores]
@@ -48,6 +56,9 @@ class Above:
         if found is not None:
             which, keys = found
             self._unmade = Unmade(workshop.site("unmade"), cores[which].routes, keys)
+        self._most = None if self._unmade is None else most
+        self.let_go = 0
+        """Rows that there was no room for."""
         self.until = workshop.since - 1
         """Until when the plan above has been told everything."""
 
@@ -81,6 +92,7 @@ class Above:
 
     def at_once(self, made: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Said:
         """What cores make in time order, and what tables say, until an instant: while nothing waits, nothing need be held."""
+        self._make_room(sum(map(len, made)))
         if any(self._held) or self._estimates or any(self._tables.values()):
             for n, batch in enumerate(made):
                 self.hold(n, batch)
@@ -111,6 +123,7 @@ class Above:
             assert stream is not None
             ready, self._held[n] = _parted(self._held[n], until, len(schema))
             feeds["stream", stream.name.lower()] = as_changes(ready)
+        self._make_room(sum(map(len, feeds.values())))
         if self._unmade is not None:
             width = len(estimates_schema(self.pipeline.root.node))
             ready, self._estimates = _parted(self._estimates, until, width)
@@ -119,6 +132,21 @@ class Above:
             feeds[key], self._tables[key] = _parted(self._tables[key], until, len(self._table_schemas[key]))
         self.until = until
         return [(_read(self.pipeline.step(feeds, until)), until)]
+
+    def _make_room(self, coming: int) -> None:
+        """For so many rows, from the next instant on."""
+        if self._most is None:
+            return
+        assert self.pipeline is not None
+        (node,) = (n for n in every(self.pipeline.root.node) if isinstance(n, Reliable))
+        (groups,) = (o for o in self.pipeline.operators[id(node.rows)] if isinstance(o, Grouping))
+        gone = groups.let_go(max(self._most - coming, 0), self.until + 1)
+        if gone is not None:
+            *keys, count = gone.columns
+            sure = Column(np.zeros(len(gone)))
+            self.let_go += int(count.values.sum())
+            estimated = (*keys, Column(count.values.astype(np.float64)), sure, sure)
+            self._estimates.append(gone.with_columns(estimated))
 
     def current(self) -> Batch | None:
         return None if self.pipeline is None else self.pipeline.current(self.until)
@@ -149,8 +177,8 @@ class Above:
             if whole is not None:
                 keep_changes(arena, name, whole)
 
-    def take_up(self, arena: Arena, until: int) -> None:
-        self.until = until
+    def take_up(self, arena: Arena, until: int, let_go: int) -> None:
+        self.until, self.let_go = until, let_go
         for name, schema, batches in self._places():
             rows = found_changes(arena, name, schema)
             if len(rows):

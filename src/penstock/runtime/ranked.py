@@ -104,7 +104,7 @@ class Ranked(Pipeline):
             CoreRun(core, n, workshop, core.disjuncts(ranks, over), busy=self.busy)
             for n, core in enumerate(found)
         ]
-        self._above = Above(above, self._cores, workshop)
+        self._above = Above(above, self._cores, workshop, policies.sampling_memory)
         read = [key for core in self._cores for window in core.windows for key in window.sources]
         self.sources = list(dict.fromkeys(read + self._above.tables))
         self._schemas = table_schemas(root.node)
@@ -316,6 +316,7 @@ class Ranked(Pipeline):
             "active": sorted(self.scheduler.active) if self.busy else [],
             **self.tallies.json(),
             **({"coverage": covered} if covered else {}),
+            **({} if self._policies.sampling_memory is None else {"let_go": self._above.let_go}),
         }
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
@@ -340,7 +341,7 @@ class Ranked(Pipeline):
             "busy": self.busy,
             "incoming": [part.now for part in self._incoming],
             "now": self._now,
-            "until": self._above.until,
+            "above": [self._above.until, self._above.let_go],
             "time": [self._time, self._quiet, self._steps],
             "units": [self._owed, self._price, self.spent],
             "tallies": self.tallies.save(),
@@ -364,7 +365,7 @@ class Ranked(Pipeline):
         self.allocation.take_up(was["allocation"])
         for (_, one), saved in zip(self.scheduler.coverage.every, was["coverage"], strict=True):
             one.take_up(saved)
-        self._above.take_up(self.arena, was["until"])
+        self._above.take_up(self.arena, *was["above"])
         for number, now in enumerate(was["incoming"]):
             nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
             tables = {key: empty(len(self._schemas[key])) for key in self.sources if key[0] == "table"}

@@ -24,7 +24,7 @@ class Options:
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
     partial populations and say so (`plan.partial`); `sampling_error`: how far their means may be off, as it is or, with
-    `sampling_relative`, as a share of the mean."""
+    `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -43,6 +43,7 @@ class Options:
     sampling: bool = True
     sampling_error: float = 0.1
     sampling_relative: bool = False
+    sampling_memory: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -57,9 +58,8 @@ class Options:
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")
-        for name in ("replan", "sampling", "sampling_relative"):
-            if not isinstance(getattr(self, name), bool):
-                raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
+        if not isinstance(self.replan, bool):
+            raise StateError(f"option replan={self.replan!r} is neither True nor False")
         shapes = [shape.value for shape in Shape]
         if not isinstance(self.tree, str):
             Tree(pairs=pairs_of(self.tree))
@@ -70,9 +70,6 @@ class Options:
             )
         if type(self.lazy) not in (int, float) or not 0 <= self.lazy <= 1:
             raise StateError(f"option lazy={self.lazy!r} is not a share between 0 and 1")
-        error = self.sampling_error
-        if type(error) not in (int, float) or not 0 < error < float("inf"):
-            raise StateError(f"option sampling_error={error!r} is not a number above 0")
 
     @property
     def upkeep(self) -> Upkeep:
@@ -92,7 +89,18 @@ class Options:
     @property
     def policies(self) -> Policies:
         budget = self.wall if isinstance(self.budget, str) else self.budget
-        return Policies(self.share, self.routing, self.join, self.seed, budget, self.allocation)
+        return Policies(
+            self.share,
+            self.routing,
+            self.join,
+            self.seed,
+            budget,
+            self.allocation,
+            self.sampling,
+            self.sampling_error,
+            self.sampling_relative,
+            self.sampling_memory,
+        )
 
     @property
     def wall(self) -> int | None:

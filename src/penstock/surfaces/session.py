@@ -271,12 +271,8 @@ class Session:
         _new_name(name, self._queries)
         levels = levels_of(bound)
         node = optimize(bound.root)
-        sampled = None
-        given = self.options
-        if given.budget is not None and given.sampling and self.engine.time_type is not None:
-            sampled = partial(
-                node, levels, self.engine.time_type, given.sampling_error, relative=given.sampling_relative
-            )
+        clock = self.engine.time_type
+        sampled = None if clock is None else partial(node, levels, clock, self.options.policies)
         root = top(node, levels) if sampled is None else sampled
         replan = None
         if self.options.replan and has_choice(root.node):

@@ -14,9 +14,9 @@ from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
-from penstock.plan.levels import levels_of
+from penstock.plan.levels import Levels, levels_of
+from penstock.plan.nodes import Node
 from penstock.plan.policies import Policies
-from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
 from penstock.rules import optimize
 
@@ -88,6 +88,7 @@ class Declared:
             ("share", self.policies.share, before.policies.share),
             ("tree", self.upkeep.trees, before.upkeep.trees),
             ("budget", _limits(self.policies), _limits(before.policies)),
+            ("sampling", self.policies.sampling, before.policies.sampling),
         ):
             if before.queries and is_ != was:
                 raise StateError(
@@ -133,12 +134,12 @@ def _told(relation: Stream | Table) -> str:
     return f"({', '.join(map(str, relation.schema))}){more}"
 
 
-def planned(sql: str, catalog: Catalog) -> Root:
-    """A query's plan from its text."""
+def planned(sql: str, catalog: Catalog) -> tuple[Node, Levels]:
+    """A query's plan from its text, and what it says of ranks."""
     statement = bind(parse(sql)[0], catalog)
     if not isinstance(statement, Select):
         raise StateError(f"not a SELECT: {sql}")
-    return top(optimize(statement.query.root), levels_of(statement.query))
+    return optimize(statement.query.root), levels_of(statement.query)
 
 
 def _columns(schema: Schema) -> list[list[str]]:

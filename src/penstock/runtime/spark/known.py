@@ -200,6 +200,7 @@ def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
         "busyCells": sum(cell["busy"] for cell in told),
         "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
         **_covered(told),
+        **({"letGo": sum(cell["let_go"] for cell in told)} if "let_go" in told[0] else {}),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.data.types import Type
 from penstock.flow.horizon import horizon
@@ -14,8 +14,9 @@ from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
 from penstock.plan.nodes import Node, Scan, Windowed
+from penstock.plan.partial import partial
 from penstock.plan.policies import Policies
-from penstock.plan.roots import Root
+from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
 from penstock.plan.windows import Rows
 from penstock.runtime.spark.declared import Declared, planned
@@ -119,9 +120,8 @@ class Flowing:
 
 def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> Flowing:
     """Plan and place every query; the same in every process. `rates`: see `place`."""
-    waits = declared.policies.budget is not None
     queries = {
-        name: _placed(planned(sql, catalog), cells, name, rates, waits=waits)
+        name: _planned(sql, catalog, cells, name, rates, declared.policies)
         for name, sql in declared.queries.items()
     }
     begun = {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()}
@@ -155,6 +155,24 @@ def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:
                 speaks = stream not in below and stream not in spoken
                 spoken.add(stream)
                 yield Fed(read, stage, below.get(stream), (stage, read.name.lower()) in counted, speaks)
+
+
+def _planned(sql: str, catalog: Catalog, cells: int, name: str, rates: Rates, policies: Policies) -> Stages:
+    """A query's plan, placed.
+
+    Of groups that answer from samples the GROUP BY is placed as it was written. What expires in a cell is estimated there, so the
+    estimates (`plan.partial`) come into the plan of a cell and not before.
+    """
+    node, levels = planned(sql, catalog)
+    clock = next((s.time_type for s in catalog.streams.values()), Type.TIMESTAMP)
+    whole = partial(node, levels, clock, policies)
+    if whole is None:
+        return _placed(top(node, levels), cells, name, rates, waits=policies.budget is not None)
+    written = replace(whole, node=node, visible=len(node.schema), extra=0)
+    found = place(written, cells, name, rates, netted=False, accepts=can_hash)
+    made = partial(found.root.node, levels, clock, policies)
+    assert made is not None, "over other streams it is the same plan"
+    return Stages(whole, (), replace(found, root=made))
 
 
 def _placed(root: Root, cells: int, name: str, rates: Rates, *, waits: bool) -> Stages:

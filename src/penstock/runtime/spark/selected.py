@@ -31,8 +31,8 @@ def by_stream(plan: Flowing) -> dict[str, list[Reading]]:
     found: dict[str, list[Reading]] = {}
     for part in (part for query in plan.queries.values() for part in query.parts):
         for reading in readings(part.root.node):
-            stream = declared[reading.scan.stream.name.lower()]
-            if stream in plan.catalog.streams:
+            stream = declared.get(reading.scan.stream.name.lower())
+            if stream in plan.catalog.streams:  # and not made in a cell
                 found.setdefault(stream, []).append(reading)
     return found
 
