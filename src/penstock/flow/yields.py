@@ -26,7 +26,7 @@ from penstock.plan.expressions import Expression, columns
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.frame import Frame
-from penstock.state.lanes import BACK_BURNER, ORDER
+from penstock.state.lanes import BACK_BURNER, NEXT, ORDER
 from penstock.state.registry import Ids, Registry
 
 NUMBERS = 1 << 16
@@ -101,14 +101,15 @@ class Yields:
         """Rows are worked on."""
         n = rows.shape[1]
         number, level = self._number(stop), self.level(rows, stop.bound)
-        self._came[number] += np.bincount(level, minlength=len(self.levels))
+        new = rows[NEXT] == 0  # others have come before, and meet the rest of their partners
+        self._came[number] += np.bincount(level[new], minlength=len(self.levels))
         self._here = ids = np.empty(0, np.int32)
         if self.knows(stop):
             ids = self.ids(self.keys(rows), n)
             self._here, which = np.unique(ids, return_inverse=True)
             due = self._of_group(stop, *self._late(number, self._here))[which]
-            self._due[number] += np.bincount(level, due, len(self.levels))
-            _add(self._slab[f"now_came{number}"], ids, level)
+            self._due[number] += np.bincount(level[new], due[new], len(self.levels))
+            _add(self._slab[f"now_came{number}"], ids[new], level[new])
         self._now = rows[ORDER].copy(), level, ids
 
     def leave(self, stop: Stop, rows: Ints) -> None:

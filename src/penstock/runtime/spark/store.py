@@ -31,7 +31,7 @@ from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
 
-FORMAT = 10
+FORMAT = 11
 _MARK = b"penstock\n"
 
 
