@@ -21,6 +21,7 @@ from penstock.surfaces.figures.catalogue import FIGURES, Figure
 from penstock.surfaces.figures.data import Data
 from penstock.surfaces.figures.jit import catalogue as jit
 from penstock.surfaces.figures.pp import catalogue as pp
+from penstock.surfaces.figures.pr import catalogue as pr
 from penstock.surfaces.figures.runner import FULL, QUICK, Connect, Extent, Series, Tell, load, measure
 from penstock.surfaces.figures.tpag import catalogue as tpag
 from penstock.surfaces.figures.verdict import judge, judge_all
@@ -32,7 +33,7 @@ def figure(name: str, *, quick: bool, out: Path, probing: str = "index") -> int:
     steady()
     progress = Console(stderr=True)
     wanted = [figure for figure in FIGURES.values() if name in (figure.name, "all")]
-    known = {**CHARTS, **jit.charts(probing), **pp.CHARTS, **tpag.CHARTS}
+    known = {**CHARTS, **jit.charts(probing), **pp.CHARTS, **tpag.CHARTS, **pr.CHARTS}
     charts = [chart for chart in known.values() if name in (chart.name, "all")]
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print

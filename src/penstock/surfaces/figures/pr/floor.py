@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import StateError
+from penstock.surfaces.figures.pr.approaches import ALLOCATION, TRAD, settle
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import market, queries
 from penstock.surfaces.figures.tp.feed import Feed
@@ -138,6 +140,9 @@ class Outcome:
     told: Ints
     disorder: float
     """Of results that follow another of the same step, those that are of a better rank than it."""
+    stored: float
+    """Rows in the states of joins, while it is busy; and in queues."""
+    waiting: float
     load: dict[str, Any]
     """What the query says of itself at the end."""
 
@@ -161,12 +166,16 @@ def fed(session: Any, feed: Feed) -> Iterator[int]:
         yield until
 
 
-def run(floor: Floor, budget: int | None, connect: Connect, **options: Any) -> Outcome:
-    """What is made of a budget; no budget: all there is."""
-    given = {} if budget is None else {"budget": budget, **options}
+def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD) -> Outcome:
+    """What an approach makes of a budget; no budget: all there is."""
+    given = {} if budget is None else {"budget": budget, "allocation": ALLOCATION[approach]}
     session, query = opened(floor, FOREVER if budget is None else STEPS * budget, connect, **given)
+    pipeline = session.engine.queries["posted"].pipeline
+    if budget is not None:
+        settle(pipeline, approach)
     feed = floor.made.feed
     told = np.zeros((floor.steps, LEVELS + 1), np.int64)
+    kept: list[tuple[int, int]] = []
     pairs = worse = 0
     for _ in fed(session, feed):
         changes = query.changes()
@@ -177,7 +186,17 @@ def run(floor: Floor, budget: int | None, connect: Connect, **options: Any) -> O
             order = np.where(rank == 0, LEVELS + 1, rank)
             pairs += len(order) - 1
             worse += int((np.diff(order) < 0).sum())
-    return Outcome(told, worse / max(pairs, 1), query.load)
+        if budget is not None and pipeline.busy:
+            kept.append((_stored(pipeline), pipeline.waiting))
+    stored, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
+    return Outcome(told, worse / max(pairs, 1), float(stored), float(waiting), query.load)
+
+
+def _stored(pipeline: Any) -> int:
+    """Rows in the states of joins."""
+    return sum(
+        len(core.stocks[which].stored()) for core in pipeline.scheduler.cores for which in core.routes_by
+    )
 
 
 def checked(outcome: Outcome, whole: Outcome, name: str) -> Outcome:
@@ -213,7 +232,7 @@ def best(floor: Floor) -> Feed:
     for name in floor.streams:
         by = "sector" if name in broad else "subsector"
         wanted = rows["stock"].column(by).unique()
-        rows[name] = rows[name].filter(pa.compute.is_in(rows[name].column(by), wanted))
+        rows[name] = rows[name].filter(pc.is_in(rows[name].column(by), wanted))
     return replace(made.feed, streams=rows)
 
 

@@ -1,0 +1,8 @@
+"""The figures there are of preferential results and of PR-Join."""
+
+from __future__ import annotations
+
+from penstock.surfaces.figures.cacq.chart import Chart
+from penstock.surfaces.figures.pr import joins, preferred
+
+CHARTS: dict[str, Chart] = {chart.name: chart for chart in (*preferred.CHARTS, *joins.CHARTS)}
