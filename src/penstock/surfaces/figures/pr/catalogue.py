@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from penstock.surfaces.figures.cacq.chart import Chart
-from penstock.surfaces.figures.pr import joins, preferred
+from penstock.surfaces.figures.pr import joins, overhead, preferred
 
-CHARTS: dict[str, Chart] = {chart.name: chart for chart in (*preferred.CHARTS, *joins.CHARTS)}
+CHARTS: dict[str, Chart] = {
+    chart.name: chart for chart in (*preferred.CHARTS, *joins.CHARTS, *overhead.CHARTS)
+}

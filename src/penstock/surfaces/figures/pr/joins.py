@@ -26,7 +26,7 @@ APPROACHES = (PR_JOIN, PR_PRUNE, SEM, RAND, TRAD)
 SIDE_BY_SIDE = (PR_JOIN, PR_PRUNE)
 MORE, NO_FEWER = 1.5, 0.98
 """Of the atomic join's results of rank 1: where three of four partners matter to nobody, and everywhere."""
-SECTORS = Floor(sector=True, window=10.0, each=25, promising=None, posts=20.0, calm=1.0)
+SECTORS = Floor(sector=True, window=10.0, each=25, promising=None, posts=20.0, calm=0.3)
 """Posts about sectors, as in chapter 5: there are few, and each has many partners."""
 JOINED = {
     2: SECTORS,
