@@ -25,3 +25,5 @@ ALLOCATION = {
 
 def settle(pipeline: Any, approach: str) -> None:
     """Let a running query do as an approach does where that is no option of a session."""
+    if approach in (PR_PRUNE, PR):
+        pipeline.scheduler.atomic = True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from penstock.surfaces.figures.cacq.chart import Chart
 from penstock.surfaces.figures.pr import joins, overhead, preferred
 
+PREFERRED, JOINED = overhead.CHARTS
+
 CHARTS: dict[str, Chart] = {
-    chart.name: chart for chart in (*preferred.CHARTS, *joins.CHARTS, *overhead.CHARTS)
+    chart.name: chart for chart in (*preferred.CHARTS, PREFERRED, *joins.CHARTS, JOINED)
 }

@@ -183,13 +183,17 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
             came = (changes["__ts"].cast(pa.int64()).to_numpy() - feed.start) // round(STEP * MICROSECONDS)
             rank = changes["__rank"].fill_null(0).to_numpy()
             np.add.at(told, (came, rank), 1)
-            order = np.where(rank == 0, LEVELS + 1, rank)
-            pairs += len(order) - 1
-            worse += int((np.diff(order) < 0).sum())
+            pairs += len(rank) - 1
+            worse += overtaken(rank)
         if budget is not None and pipeline.busy:
             kept.append((_stored(pipeline), pipeline.waiting))
     stored, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
     return Outcome(told, worse / max(pairs, 1), float(stored), float(waiting), query.load)
+
+
+def overtaken(rank: Ints) -> int:
+    """How many results are of a better rank than the one before; 0 is no rank."""
+    return int((np.diff(np.where(rank == 0, LEVELS + 1, rank)) < 0).sum())
 
 
 def _stored(pipeline: Any) -> int:
