@@ -19,7 +19,7 @@ RANKED = (
 )
 QUERIES = {
     "joined": RANKED,
-    "picked": "SELECT x, s FROM a [RANGE 10] WHERE y > 2 RANK 1 CRITERIA (s = 'p')",
+    "picked": "SELECT x, s FROM a [RANGE 10] WHERE y > 2 RANK 1 CRITERIA (s = 'p') COVER EVERY 10 BY x",
     "sums": "SELECT x, SUM(y) AS t, MAX(s) AS m FROM a [RANGE 20] GROUP BY x",
     "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g GROUP BY n",
 }
@@ -43,7 +43,7 @@ def connected(
     session = penstock.connect(spark, checkpoint=str(place), cells=2, **options)
     session.execute(A + B)
     for name, sql in (QUERIES if queries is None else queries).items():
-        session.query(sql, name=name).foreach_batch(kept[name])
+        session.query(sql, name=name, weight=2 if name == "picked" else 1).foreach_batch(kept[name])
     return session
 
 
@@ -62,6 +62,8 @@ def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allo
             new = [r for r in rows[name] if r["ts"] >= 60 * part]
             here.push(name, new)
             there.push(name, new)
+        if part == 1:
+            there.execute("ALTER QUERY joined SET WEIGHT 3.5")
         if part < 2:
             handle = there.start(trigger={"processingTime": "0 seconds"})
             handle.processAllAvailable()
@@ -70,10 +72,12 @@ def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allo
             handle = there.start(trigger={"availableNow": True})
             handle.awaitTermination()
             ranks = handle.lastProgress["queries"]["joined"]["ranks"]
+            (covered,) = handle.lastProgress["queries"]["picked"]["coverage"]
         handle.stop()
     here.advance(there.clock)
     assert max(waited) > 0, "a budget of 20 units does not reach"
     assert sum(one["delivered"] for one in ranks) > 10
+    assert covered["objects"] == covered["covered"] > 10 and covered["missed"] == 0, "nothing expires"
     for name, query in queries.items():
         expected = query.changes()
         assert expected.num_rows > 10

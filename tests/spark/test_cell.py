@@ -273,7 +273,10 @@ POLICIES = Policies().json()
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ({"share": True}, "policies are share, routing, join, seed, budget, allocation, and there are"),
+        (
+            {"share": True},
+            "policies are share, routing, join, seed, budget, allocation, significance, guaranteed, sampling",
+        ),
         ({**POLICIES, "more": 1}, "policies are"),
         ({**POLICIES, "share": 1}, "share=1 is neither"),
         ({**POLICIES, "routing": "eval()"}, "routing='eval\\(\\)' is unknown"),

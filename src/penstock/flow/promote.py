@@ -202,15 +202,16 @@ class Promote(Fifo):
         asked: Sequence[tuple[int, Routes, Determinant, range]],
     ) -> None:
         assert self.plan is not None
-        # What COVER promises hangs on the order within a level: such levels are told apart from the first place on.
-        covered = {one.about.level for _, one in self.scheduler.coverage.every}
-        active = frozenset({self.levels[level - 1] for level in self.plan.active} | covered)
+        # What COVER promises, and what other queries' levels are compared with, hangs on levels being told apart.
+        needed = {one.about.level for _, one in self.scheduler.coverage.every}
+        needed |= set(self.levels) if self.scheduler.among else set()
+        active = frozenset({self.levels[level - 1] for level in self.plan.active} | needed)
         before = [stop.assessed for _, route in routes for stop in route]
         for number, (core, route) in enumerate(routes):
             places = {
                 one: self.plan.places.get(n, path[0])
                 for n, (where, _, one, path) in enumerate(asked)
-                if where == number and one.level in active and (n in self.plan.places or one.level in covered)
+                if where == number and one.level in active and (n in self.plan.places or one.level in needed)
             }
             place(core, route, places)
         after = [stop.assessed for _, route in routes for stop in route]

@@ -75,6 +75,8 @@ class Scheduler:
         """Levels that were active when stored rows were asked for theirs."""
         self._due = 0.0
         """Units that took, which are still to be had from a step."""
+        self.among = False
+        """Levels are compared with those of other queries: while rows wait all are told apart, whether that pays for this query or not."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
 
@@ -131,14 +133,27 @@ class Scheduler:
             default=None,
         )
 
-    def run(self, units: float, began: int) -> tuple[list[tuple[int, Batch]], float]:
-        """Work for so many units from a moment of processing time on: results, and units spent."""
-        results: list[tuple[int, Batch]] = []
-        spent, self._due = self._due, 0.0
+    def begin(self) -> None:
+        """A step begins."""
         self._had.clear()
+
+    def best(self) -> int | None:
+        """The level of what is worked on next; None: nothing waits."""
+        job = self._next()
+        return None if job is None else job.level
+
+    def run(
+        self, units: float, began: int, goes: Callable[[int], bool]
+    ) -> tuple[list[tuple[int, Batch]], float]:
+        """Work for so many units from a moment of processing time on: results, and units spent.
+
+        `goes`: whether to go on with a level; a block of rows is worked on anyway.
+        """
+        results: list[tuple[int, Batch]] = []
+        spent, some, self._due = self._due, False, 0.0
         while spent < units:
             job = self._next()
-            if job is None:
+            if job is None or (some and not goes(job.level)):
                 break
             if job.again and self._gone_ahead():
                 continue
@@ -147,6 +162,7 @@ class Scheduler:
             rows = self._fresh(job, rows, began + int(spent * self.pace))
             if not rows.shape[1]:
                 continue
+            some = True
             if job.sorts:
                 took = core.classify(stop, rows)
                 if self.sift is not None:
@@ -295,11 +311,17 @@ class Scheduler:
             if rows is not None:
                 arena.keep(f"lane.{number}.{stop.route}.{stop.at}.{name}", rows.reshape(-1))
                 lane.put(rows)
-        about = {"active": sorted(self.active), "asked": sorted(self._asked), "due": self._due}
+        about = {
+            "active": sorted(self.active),
+            "asked": sorted(self._asked),
+            "due": self._due,
+            "among": self.among,
+        }
         return {**about, "cores": [core.save() for core in self.cores]}
 
     def take_up(self, arena: Arena, was: Mapping[str, Any]) -> None:
         self.active, self._asked, self._due = frozenset(was["active"]), frozenset(was["asked"]), was["due"]
+        self.among = was["among"]
         for number, (core, told) in enumerate(zip(self.cores, was["cores"], strict=True)):
             core.take_up(told)
             for stop, kept in zip(core.stops, told["lanes"], strict=True):

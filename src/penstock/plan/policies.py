@@ -13,6 +13,7 @@ from penstock.errors import StateError
 
 ROUTINGS = ("thompson", "tickets", "fixed", "random", "worst")
 JOINS = ("auto", "eddy", "tree", "mjoin")
+SIGNIFICANCES = ("impartial", "strict", "shared")
 ALLOCATIONS = ("prefer", "promote", "semantic", "random", "fifo")
 
 
@@ -32,6 +33,10 @@ class Policies:
     """Work units of a step; None: as many as it takes."""
     allocation: str = "prefer"
     """Who gets them if they do not reach for all (`flow.allocation`)."""
+    significance: str = "impartial"
+    """What a rank of one query is worth beside a rank of another (`flow.significance`)."""
+    guaranteed: float = 0.05
+    """Of a step's units, what every query with work gets whatever the order; if there are many, the same for all."""
     sampling: bool = True
     """With a budget, ranked groups answer from partial populations and say so (`plan.partial`)."""
     sampling_error: float = 0.1
@@ -45,7 +50,12 @@ class Policies:
         for name in ("share", "sampling", "sampling_relative"):
             if not isinstance(getattr(self, name), bool):
                 raise StateError(f"option {name}={getattr(self, name)!r} is neither True nor False")
-        for name, allowed in (("routing", ROUTINGS), ("join", JOINS), ("allocation", ALLOCATIONS)):
+        for name, allowed in (
+            ("routing", ROUTINGS),
+            ("join", JOINS),
+            ("allocation", ALLOCATIONS),
+            ("significance", SIGNIFICANCES),
+        ):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
@@ -53,6 +63,8 @@ class Policies:
             value = getattr(self, name)
             if (name == "seed" or value is not None) and (type(value) is not int or value < 0):
                 raise StateError(f"option {name}={value!r} is not a whole number from 0")
+        if type(self.guaranteed) not in (int, float) or not 0 <= self.guaranteed <= 1:
+            raise StateError(f"option guaranteed={self.guaranteed!r} is not a share between 0 and 1")
         error = self.sampling_error
         if type(error) not in (int, float) or not 0 < error < float("inf"):
             raise StateError(f"option sampling_error={error!r} is not a number above 0")

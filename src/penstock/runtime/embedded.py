@@ -26,6 +26,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.plan.levels import USUAL
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
@@ -91,7 +92,7 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
-        self.spending = Spending(self.policies.budget)
+        self.spending = Spending(self.policies)
 
     # ------------------------------------------------------------------ what there is
 
@@ -143,6 +144,7 @@ class Engine:
         keep: bool | None,
         since: int | None = None,
         replan: Replan | None = None,
+        weight: float = USUAL,
     ) -> Standing:
         """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
@@ -157,7 +159,7 @@ class Engine:
         pipeline = tail.pipeline
         upkeep = self.upkeep if self.policies.budget is None else Upkeep()
         answer = Answer(root, self.strings, self.time_type, upkeep, keep=keep, told=pipeline.told)
-        standing = Standing(name, root, since, evaluator, pipeline, answer)
+        standing = Standing(name, root, since, evaluator, pipeline, answer, weight=weight)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
         self.queries[name.lower()] = standing

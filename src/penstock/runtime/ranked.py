@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,6 +65,8 @@ ALLOCATED: dict[str, type[Fifo]] = {
     "promote": Promote,
     "prefer": Promote,
 }
+ORDERED = ("promote", "prefer")
+"""Allocations by which the best level goes first."""
 TOLD = "ranked.json"
 
 
@@ -80,7 +83,7 @@ class Slice:
 
 
 class Ranked(Pipeline):
-    """Takes rows with `step`, and works with `work`. Over an arena of saved arrays it goes on where it was."""
+    """Takes rows with `step`, and works when it is its turn (`runtime.turns`): `calmly`, or `begin`, `run` and `finish`. Over an arena of saved arrays it goes on where it was."""
 
     def __init__(
         self,
@@ -121,7 +124,10 @@ class Ranked(Pipeline):
         self._incoming: list[Slice] = []
         self._now = since - 1
         self._time = self._quiet = self._steps = 0
-        self._owed, self._price = 0.0, GUESS
+        self._price = GUESS
+        self.owed = 0.0
+        """Units that the last step overdrew."""
+        self._moment = Moment(0.0, None, 0)
         self.spent = 0.0
         """Units of the last step."""
         if was is not None:
@@ -130,7 +136,7 @@ class Ranked(Pipeline):
     # ------------------------------------------------------------------ rows come
 
     def step(self, feeds: Mapping[Key, Batch], now: int) -> Batch:
-        """Take what came, in memory that stays as it is; nothing is said before `work`."""
+        """Take what came, in memory that stays as it is; nothing is said before it is worked on."""
         rows = []
         for core in self._cores:
             own = []
@@ -150,25 +156,75 @@ class Ranked(Pipeline):
         waits = self.scheduler.backlog() if self.busy else 0.0
         return sum(map(len, self._incoming)) * self._price + waits
 
-    def work(self, units: float | None, pace: float | None = None) -> Said:
-        """Spend a step's units (None: as many as it takes). `pace`: time is the wall clock's, and a unit takes so long."""
-        if pace is not None:
-            self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
+    @property
+    def has_order(self) -> bool:
+        """Whether some of its rows may go before others."""
+        return self._policies.allocation in ORDERED and bool(self.root.levels.ranks)
+
+    def tell_time(self, pace: float) -> None:
+        """Time is the wall clock's, and a unit takes so long."""
+        self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
+
+    def calmly(self) -> Said:
+        """A step by the ordinary operators: all that came."""
         slices, self._incoming = self._incoming, []
         self._steps += 1
-        have = float("inf") if units is None else max(units - self._owed, 0.0)
-        granted = have if units is None else float(units)
-        rows = sum(map(len, slices))
-        try:
-            if not self.busy and rows * self._price > have:
+        with self._telling():
+            return self._calmly(slices, sum(map(len, slices)))
+
+    def begin(self, granted: float, units: float | None, *, among: bool) -> float:
+        """A step along the routes: what came lines up. `granted`: units that it may hope for, of those of the step (None: no end of them).
+        `among`: its levels are compared with those of others.
+
+        Returns the units that it took to line up.
+        """
+        slices, self._incoming = self._incoming, []
+        self._steps += 1
+        with self._telling():
+            if not self.busy:
                 self._get_busy()
-            said = self._busily(slices, have, granted) if self.busy else self._calmly(slices, rows)
+            if among != self.scheduler.among:
+                self.scheduler.among = among
+                self.allocation.begin_busy()
+            lifespan = self.scheduler.lifespan
+            if lifespan is not None:
+                # Of the time that a row has, others take their part.
+                part = granted / units if units else 1.0
+                self._moment = Moment(granted, lifespan / self.scheduler.pace * part, self._steps)
+            else:
+                self._moment = Moment(granted, None, self._steps)
+            arrived, self.spent = self._arrived(slices)
+            for (n, which), rows in self.allocation.admitted(arrived, self._moment).items():
+                self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
+            self.scheduler.begin()
+        return self.spent
+
+    def run(self, units: float, since: float, goes: Callable[[int], bool]) -> float:
+        """Work for so many units, when so many of the step have been spent, as long as levels go; the units spent."""
+        with self._telling():
+            began = self._time + int(since * self.scheduler.pace)
+            results, spent = self.scheduler.run(units, began, goes)
+            for n, batch in results:
+                self._above.hold(n, self._cores[n].finished(batch, self._now))
+        self.spent += spent
+        return spent
+
+    def finish(self, spent: float, *, whole: bool) -> Said:
+        """The step is over, after so many units of all queries: what may be said. `whole`: nothing was to be left over."""
+        with self._telling():
+            return self._finish(spent, whole)
+
+    def passed(self, lasted: int, pace: float | None) -> None:
+        """A step is over for everybody."""
+        if pace is None:
+            self._time += lasted
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
-        self._owed = max(self.spent - have, 0.0)
-        if pace is None:
-            self._time += int(self.spent if units is None else units)
-        return said
 
     def _calmly(self, slices: Sequence[Slice], rows: int) -> Said:
         before, noticing = self.arena.visits, 0.0
@@ -187,26 +243,17 @@ class Ranked(Pipeline):
         self.tallies.in_time += sum(len(batch) for batch, _ in said)
         return said
 
-    def _busily(self, slices: Sequence[Slice], have: float, granted: float) -> Said:
-        lifespan, pace = self.scheduler.lifespan, self.scheduler.pace
-        moment = Moment(granted, None if lifespan is None else lifespan / pace, self._steps)
-        arrived, noticing = self._arrived(slices)
-        for (n, which), rows in self.allocation.admitted(arrived, moment).items():
-            self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
-        results, self.spent = self.scheduler.run(have - noticing, self._time)
-        self.spent += noticing
-        self.scheduler.sweep(self._time + int(min(have, self.spent) * pace))
+    def _finish(self, spent: float, whole: bool) -> Said:
+        self.scheduler.sweep(self._time + int(spent * self.scheduler.pace))
         self.scheduler.settle(self._now)
         self.arena.visits += int(self.spent)
-        for n, batch in results:
-            self._above.hold(n, self._cores[n].finished(batch, self._now))
         progress = [core.routes.progress(self._now) for core in self._cores]
         said = self._above.released(min(progress), self._now)
         for core in self._cores:
             core.routes.purge(self._now)
-        self.allocation.adapt(moment)
+        self.allocation.adapt(self._moment)
         self._quiet = 0 if self.scheduler.waiting else self._quiet + 1
-        if self._quiet >= QUIET or (self._quiet and have == float("inf")):
+        if self._quiet >= QUIET or (self._quiet and whole):
             for core in self._cores:
                 core.calm_down(self._now)
             self.busy = False
@@ -343,7 +390,7 @@ class Ranked(Pipeline):
             "now": self._now,
             "above": [self._above.until, self._above.let_go],
             "time": [self._time, self._quiet, self._steps],
-            "units": [self._owed, self._price, self.spent],
+            "units": [self.owed, self._price, self.spent],
             "tallies": self.tallies.save(),
             "scheduler": self.scheduler.save(arena),
             "allocation": self.allocation.save(),
@@ -359,7 +406,7 @@ class Ranked(Pipeline):
     def _take_up(self, was: dict[str, Any]) -> None:
         self._now = was["now"]
         self._time, self._quiet, self._steps = was["time"]
-        self._owed, self._price, self.spent = was["units"]
+        self.owed, self._price, self.spent = was["units"]
         self.tallies.take_up(was["tallies"])
         self.scheduler.take_up(self.arena, was["scheduler"])
         self.allocation.take_up(was["allocation"])

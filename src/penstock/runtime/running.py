@@ -15,6 +15,7 @@ from penstock.operators.select import Projection
 from penstock.plan.catalog import Function
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
+from penstock.plan.levels import USUAL
 from penstock.plan.needed import all_of, needed_below
 from penstock.plan.nodes import Project
 from penstock.plan.policies import Policies
@@ -49,6 +50,8 @@ class Standing:
     migrations: int = 0
     owed: Owed | None = None
     """What waits to be handed over; None: everything is at once."""
+    weight: float = USUAL
+    """What it counts for beside others, where steps have a budget."""
 
     @property
     def answer(self) -> Answer:

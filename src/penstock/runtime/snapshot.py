@@ -156,6 +156,7 @@ def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
         "meets": standing.pipeline.meets,
         "runs": runs,  # the number of the first query with the same running plan
         "failed": None if standing.failed is None else str(standing.failed),
+        "weight": standing.weight,
     }
 
 
@@ -279,7 +280,9 @@ def _resumed(
             root, engine.strings, engine.time_type, upkeep, keep=keep, told=pipeline.told, arena=arena
         )
     failed = None if was["failed"] is None else StateError(was["failed"])
-    return Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)
+    made = Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)
+    made.weight = was["weight"]
+    return made
 
 
 def _upkeep(was: dict[str, Any]) -> Upkeep:

@@ -16,6 +16,7 @@ from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.errors import DataError, PlanError, StateError
 from penstock.plan.catalog import Stream, Table
+from penstock.plan.levels import USUAL
 from penstock.plan.nodes import Query as Bound
 from penstock.runtime.border import write_column
 from penstock.runtime.running import Standing
@@ -42,6 +43,12 @@ class SparkQuery(Query):
     @property
     def size_bytes(self) -> int:
         raise StateError("on Spark state is counted per flow", hint="see stateBytes in lastProgress")
+
+    def _weigh(self, weight: float) -> None:
+        """From the next step on, in every cell."""
+        super()._weigh(weight)
+        with self._session.flow.lock:
+            self._session.flow.declared.weights[self.name] = weight
 
     def changes(self) -> pa.Table:
         raise StateError(
@@ -193,10 +200,13 @@ class SparkSession(Session):
     def _made(self, standing: Standing, bound: Bound) -> Query:
         with self.flow.lock:
             self.flow.declared.queries[standing.name] = bound.text
+            self.flow.declared.weights[standing.name] = standing.weight
         return SparkQuery(self, standing, bound)
 
-    def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> SparkQuery:
-        made = super().query(sql, name, keep=keep)
+    def query(
+        self, sql: str, name: str | None = None, *, keep: bool = False, weight: float = USUAL
+    ) -> SparkQuery:
+        made = super().query(sql, name, keep=keep, weight=weight)
         assert isinstance(made, SparkQuery)
         return made
 

@@ -21,7 +21,7 @@ _CHOICES = {
 @dataclass(frozen=True, slots=True)
 class Options:
     """`budget`: work units per step, or a time like "50 milliseconds" (None: no limit). `eager`, `lazy`, `partitions`: see `plan.upkeep`.
-    `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`: see `plan.policies`. With join="tree":
+    `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`, `significance`, `guaranteed`: see `plan.policies`. With join="tree":
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
     partial populations and say so (`plan.partial`); `sampling_error`: how far their means may be off, as it is or, with
     `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold."""
@@ -30,6 +30,8 @@ class Options:
     demand: str = "jit"
     expiry: str = "upa"
     allocation: str = "prefer"
+    significance: str = "impartial"
+    guaranteed: float = 0.05
     budget: int | str | None = None
     seed: int = 0
     eager: int | None = None
@@ -96,6 +98,8 @@ class Options:
             self.seed,
             budget,
             self.allocation,
+            self.significance,
+            self.guaranteed,
             self.sampling,
             self.sampling_error,
             self.sampling_relative,

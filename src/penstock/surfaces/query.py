@@ -64,9 +64,17 @@ class Query:
         """RANK clauses, best first."""
         return self._bound.ranks
 
+    @property
+    def weight(self) -> float:
+        """What the query counts for beside others, where steps have a budget."""
+        return self._standing.weight
+
     def alter(self, statement: AlterQuery) -> None:
-        """Take another lifespan or other ranks, as ALTER QUERY says; the query runs on undisturbed."""
+        """Take another weight, another lifespan or other ranks, as ALTER QUERY says; the query runs on undisturbed."""
         self._check_registered()
+        if statement.weight is not None:
+            self._weigh(statement.weight)
+            return
         bound = self._bound
         if statement.lifespan is not None:
             bound = dataclasses.replace(bound, lifespan=statement.lifespan)
@@ -81,6 +89,9 @@ class Query:
             root_ = top(optimize(bound.root), levels_of(bound))
         self._session.engine.alter(standing, root_)
         self._bound = bound
+
+    def _weigh(self, weight: float) -> None:
+        self._standing.weight = weight
 
     @property
     def load(self) -> dict[str, Any]:

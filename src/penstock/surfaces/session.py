@@ -32,7 +32,7 @@ from penstock.language import (
 )
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.explain import explain
-from penstock.plan.levels import levels_of, promises
+from penstock.plan.levels import USUAL, checked_weight, levels_of, promises
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.partial import partial
 from penstock.plan.roots import Root, top
@@ -241,8 +241,9 @@ class Session:
 
     # ------------------------------------------------------------------ queries
 
-    def query(self, sql: str, name: str | None = None, *, keep: bool = False) -> Query:
-        """Register exactly one SELECT; `keep` holds the results of a MONOTONIC query for snapshots."""
+    def query(self, sql: str, name: str | None = None, *, keep: bool = False, weight: float = USUAL) -> Query:
+        """Register exactly one SELECT; `keep` holds the results of a MONOTONIC query for snapshots; `weight`: what it counts
+        for beside other queries, where there is a budget."""
         parsed = parse(sql_text(sql, "query"))
         if len(parsed) != 1:
             raise PlanError(
@@ -257,11 +258,12 @@ class Session:
                 "query takes exactly one SELECT", line=1, column=1, hint="use execute for other statements"
             )
         try:
-            return self._register(name, statement.query, keep=keep)
+            return self._register(name, statement.query, keep=keep, weight=weight)
         except PenstockError as error:
             raise parsed[0].placed(error) from error.__cause__
 
-    def _register(self, name: str | None, bound: Bound, *, keep: bool) -> Query:
+    def _register(self, name: str | None, bound: Bound, *, keep: bool, weight: float = USUAL) -> Query:
+        weight = checked_weight(weight)
         if name is None:
             self._unnamed += 1
             while f"q{self._unnamed}" in self._queries:
@@ -281,7 +283,7 @@ class Session:
                 # A DISTINCT cannot come or go while the query runs: plans with and without are worth a look.
                 return [top(optimize(bound.root, known, once=once), levels) for once in (True, False)]
 
-        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan)
+        standing = self.engine.register(name, root, keep=flag(keep, "keep"), replan=replan, weight=weight)
         made = self._made(standing, bound)
         self._queries[name.lower()] = made
         return made

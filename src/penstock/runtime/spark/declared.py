@@ -14,7 +14,7 @@ from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.language import Select, bind, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
-from penstock.plan.levels import Levels, levels_of
+from penstock.plan.levels import USUAL, Levels, levels_of
 from penstock.plan.nodes import Node
 from penstock.plan.policies import Policies
 from penstock.plan.upkeep import Upkeep
@@ -37,6 +37,8 @@ class Declared:
     """Name → what the function is: type, kind and a hash of its code."""
     upkeep: Upkeep = field(default_factory=Upkeep)
     policies: Policies = field(default_factory=Policies)
+    weights: dict[str, float] = field(default_factory=dict)
+    """What queries count for beside each other."""
 
     def json(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class Declared:
             "functions": self.functions,
             "upkeep": self.upkeep.json(),
             "policies": self.policies.json(),
+            "weights": [self.weights.get(name, USUAL) for name in self.queries],
         }
 
     @classmethod
@@ -68,6 +71,7 @@ class Declared:
             dict(told["functions"]),
             Upkeep.of(told["upkeep"]),
             Policies.of(told["policies"]),
+            {name: weight for (name, _, _), weight in zip(told["queries"], told["weights"], strict=True)},
         )
 
     def must_follow(self, before: Declared) -> None:

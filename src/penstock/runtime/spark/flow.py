@@ -157,6 +157,7 @@ class Flow:
             for told in (self.declared, self._before):
                 told.queries.pop(query, None)
                 told.since.pop(query, None)
+                told.weights.pop(query, None)
                 told.kept = [name for name in told.kept if name != query]
             self.matched.pop(query, None)
             self.sinks.pop(query, None)

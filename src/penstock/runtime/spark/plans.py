@@ -13,6 +13,7 @@ from penstock.flow.stages import Lower, Stages, stages
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
+from penstock.plan.levels import USUAL
 from penstock.plan.nodes import Node, Scan, Windowed
 from penstock.plan.partial import partial
 from penstock.plan.policies import Policies
@@ -67,6 +68,8 @@ class Flowing:
     """Of the declared streams; then of those between stages."""
     upkeep: Upkeep
     policies: Policies
+    weights: dict[str, float]
+    """What queries count for beside each other, under the names of their parts too."""
     sieves: tuple[Sieve, ...] = ()
     """What parts below cuts may keep back."""
 
@@ -136,8 +139,14 @@ def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> F
         lay_out([*declared.streams.values(), *inner]),
         declared.upkeep,
         declared.policies,
+        _weights(declared, queries),
         tuple(sieve for query in queries.values() for sieve in sieves(query)),
     )
+
+
+def _weights(declared: Declared, queries: dict[str, Stages]) -> dict[str, float]:
+    made = {name: declared.weights.get(name, USUAL) for name in queries}
+    return made | {low.name: made[name] for name, query in queries.items() for low in query.lower}
 
 
 def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:

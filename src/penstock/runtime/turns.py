@@ -1,0 +1,190 @@
+"""A step of all queries that have a budget: what there is goes to the best place on the session's scale, and a part of it to everybody.
+
+Paper      Works 2013, §9.1.
+Invariant  no work is done at a place while work at a better one waits, but for what is guaranteed, and up to one block of rows;
+           whoever has work gets as many units as are guaranteed, whatever the order; what somebody does not need the others have.
+Calm       a query runs by the ordinary operators, all of it at once, if that is within what it would get anyway: everything fits, or all
+           that stands before it does, or it takes no more than is guaranteed.
+Clock      one for all: a step lasts as long for every query, and what is worked on later in a step is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import inf
+
+from penstock.flow.significance import Place, place, share
+from penstock.runtime.above import Said
+from penstock.runtime.ranked import Ranked
+from penstock.runtime.running import Standing
+
+Running = Sequence[tuple[Ranked, list[Standing]]]
+Stopping = Callable[[list[Standing]], AbstractContextManager[None]]
+"""Whoever meets an error stops there; the others go on."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A query in a step. `fair`: units it would have if all had the same; `floor`: what it gets whatever the order."""
+
+    pipeline: Ranked
+    standings: list[Standing]
+    fair: float = inf
+    floor: float = 0.0
+    had: float = 0.0
+    best: Place | None = None
+    """Where its next work stands; None: it has none."""
+
+    @property
+    def weight(self) -> float:
+        return self.standings[0].weight
+
+    @property
+    def owed(self) -> float:
+        """What it is still to get whatever the order."""
+        return max(self.floor - self.had, 0.0) if self.best is not None else 0.0
+
+    def say(self, said: Said) -> None:
+        for batch, until in said:
+            for standing in self.standings:
+                standing.said.take(batch, until)
+
+
+class Step:
+    """`units`: of the step; None: as many as it takes. `pace`: microseconds a unit takes, by the wall clock."""
+
+    def __init__(
+        self,
+        running: Running,
+        stopping: Stopping,
+        units: float | None,
+        pace: float | None,
+        setting: str,
+        guaranteed: float,
+    ) -> None:
+        self._setting = setting
+        self._stopping = stopping
+        self._units, self._pace = units, pace
+        self.turns = [Turn(pipeline, standings) for pipeline, standings in running]
+        owed = sum(pipeline.owed for pipeline, _ in running)
+        self.pool = inf if units is None else max(units - owed, 0.0)
+        """Units there are."""
+        self.spent = 0.0
+        self._last: Turn | None = None
+        if units is not None:
+            self._divide(units, guaranteed)
+
+    def _divide(self, units: float, guaranteed: float) -> None:
+        left, count = units, len(self.turns)
+        for n, one in enumerate(sorted(self.turns, key=lambda one: one.pipeline.expected)):
+            one.fair = left / (count - n)
+            one.floor = min(guaranteed, 1 / count) * units
+            left -= min(one.fair, one.pipeline.expected)
+
+    def run(self) -> None:
+        """All of it."""
+        busy = [one for one in self._in_order() if not self._calmly(one)]
+        for one in busy:
+            with self._stopping(one.standings):
+                noticing = one.pipeline.begin(one.fair, self._units, among=len(self.turns) > 1)
+                self._charge(one, noticing)
+                self._look(one)
+        busy = self._standing(busy)
+        while (best := self._next(busy)) is not None:
+            self._go(best, [other for other in busy if other is not best])
+        overdrawn = max(self.spent - self.pool, 0.0)
+        for one in self.turns:
+            one.pipeline.owed = overdrawn if one is self._last else 0.0
+        lasted = self.spent if self._units is None else self._units
+        for one in self._standing(busy):
+            with self._stopping(one.standings):
+                one.say(one.pipeline.finish(min(self.spent, self.pool), whole=self._units is None))
+        for one in self.turns:
+            one.pipeline.passed(int(lasted), self._pace)
+
+    # ------------------------------------------------------------------ calm
+
+    def _in_order(self) -> list[Turn]:
+        """Who needs least first; where queries stand before each other as a whole, those that weigh most."""
+        by = self._setting == "strict"
+        return sorted(self.turns, key=lambda one: (-one.weight if by else 0.0, one.pipeline.expected))
+
+    def _calmly(self, one: Turn) -> bool:
+        """Let a query run by the ordinary operators, if it may."""
+        pipeline = one.pipeline
+        if self._pace is not None:
+            pipeline.tell_time(self._pace)
+        if pipeline.busy or not self._fits(one):
+            return False
+        with self._stopping(one.standings):
+            one.say(pipeline.calmly())
+            self._charge(one, pipeline.spent)
+        return True
+
+    def _fits(self, one: Turn) -> bool:
+        """Whether all that a query has is within what it would get anyway."""
+        expected, left = one.pipeline.expected, self.pool - self.spent
+        if expected <= one.floor:
+            return True
+        if len({other.weight for other in self.turns}) == 1 and not any(
+            t.pipeline.has_order for t in self.turns
+        ):
+            return expected <= min(one.fair, left)  # all stand at one place
+        before, after = 0.0, 0.0
+        for other in self.turns:
+            if self._setting == "strict" and other.weight < one.weight:
+                after += min(other.floor, other.pipeline.expected)
+            else:
+                before += other.pipeline.expected
+        return before + after <= left
+
+    # ------------------------------------------------------------------ busy
+
+    def _standing(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Those that have met no error."""
+        return [one for one in turns if one.standings[0].failed is None]
+
+    def _next(self, busy: Sequence[Turn]) -> Turn | None:
+        """Who goes on: the best place as long as everybody can still get what is guaranteed; then those who have not."""
+        working = [one for one in busy if one.best is not None and one.standings[0].failed is None]
+        if self.spent + sum(one.owed for one in working) >= self.pool:
+            working = [one for one in working if one.owed > 0]
+        return min(working, key=self._precedence, default=None)
+
+    def _precedence(self, one: Turn) -> tuple[Place, float]:
+        assert one.best is not None
+        return one.best, one.had / share(self._setting, one.weight)
+
+    def _go(self, one: Turn, others: Sequence[Turn]) -> None:
+        """Let a query work at its place until others stand better, or as well."""
+        left = self.pool - self.spent - sum(other.owed for other in others)
+        units = one.owed if left <= 0 else min(left, self._part(one, others, left))
+        rival = min((other.best for other in others if other.best is not None), default=None)
+
+        def goes(level: int) -> bool:
+            return rival is None or place(self._setting, one.weight, level) < rival
+
+        with self._stopping(one.standings):
+            self._charge(one, one.pipeline.run(units, self.spent, goes))
+            self._look(one)
+
+    def _part(self, one: Turn, others: Sequence[Turn], left: float) -> float:
+        """Of what is left, what a query may have beside those at the same place; a unit at least, so that it gets on."""
+        tied = [one, *(other for other in others if other.best == one.best)]
+        if len(tied) == 1 or left == inf:
+            return left
+        total = left + sum(other.had for other in tied)
+        whole = sum(share(self._setting, other.weight) for other in tied)
+        return max(total * share(self._setting, one.weight) / whole - one.had, 1.0)
+
+    def _charge(self, one: Turn, units: float) -> None:
+        one.had += units
+        self.spent += units
+        if units:
+            self._last = one
+
+    def _look(self, one: Turn) -> None:
+        level = one.pipeline.scheduler.best()
+        one.best = None if level is None else place(self._setting, one.weight, level)
