@@ -53,7 +53,7 @@ class Stock:
         self.indexes = [TierIndex(arena, f"{name}.key{k}", self._slab["tier"]) for k in range(keys)]
         self._held = np.zeros(TIERS, np.int64)
         """Rows by tier."""
-        self.over = np.iinfo(np.int64).min
+        self._over = arena.array(f"{name}.over", np.int64, 1, np.iinfo(np.int64).min)
         """Rows in tiers of the ended end here or before, those that are built later and in none after it."""
         self._alive, self._ended, self._aside = Panes(), Panes(), Panes()
         """Built rows, those of them that have ended, and rows laid aside."""
@@ -67,8 +67,6 @@ class Stock:
         tier = self._slab["tier"][slots]
         self._held += np.bincount(tier, minlength=TIERS)
         ended = slots[tier >= OVER]
-        if len(ended):
-            self.over = int(self.exp[ended].max())
         aside = np.flatnonzero(self._slab["there"] & (self._slab["rest"] > 0)).astype(np.int32)
         for panes, mine in (
             (self._alive, slots[tier < OVER]),
@@ -79,6 +77,10 @@ class Stock:
 
     def __len__(self) -> int:
         return len(self.pool)
+
+    @property
+    def over(self) -> int:
+        return int(self._over[0])
 
     @property
     def ts(self) -> Ints:
@@ -200,7 +202,7 @@ class Stock:
                 self._ended.put(kept, self.ts[kept], self.exp[kept])
                 slots = slots[~stays]
             self.drop(slots)
-        self.over = max(self.over, now)
+        self._over[0] = max(self.over, now)
         slots = self._ended.take(met, self.exp)
         if len(slots):
             self._unlink(slots)
