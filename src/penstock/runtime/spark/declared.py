@@ -55,7 +55,7 @@ class Declared:
             "functions": self.functions,
             "upkeep": self.upkeep.json(),
             "policies": self.policies.json(),
-            "weights": [self.weights.get(name, USUAL) for name in self.queries],
+            "weights": {name: weight for name, weight in self.weights.items() if weight != USUAL},
         }
 
     @classmethod
@@ -71,7 +71,7 @@ class Declared:
             dict(told["functions"]),
             Upkeep.of(told["upkeep"]),
             Policies.of(told["policies"]),
-            {name: weight for (name, _, _), weight in zip(told["queries"], told["weights"], strict=True)},
+            dict(told["weights"]),
         )
 
     def must_follow(self, before: Declared) -> None:
