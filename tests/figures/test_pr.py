@@ -83,11 +83,13 @@ def test_a_run_repeats_itself_and_tells_nothing_that_is_not_there(approach: str)
     assert (once.told == again.told).all()
     assert floors.checked(once, whole, approach) is once
     assert 0 < once.told.sum() < whole.told.sum()
+    assert (once.ages.sum(axis=0) == once.told.sum(axis=0)).all()
+    assert 1 <= once.waited(0, 0.5) <= once.waited(0, 0.99) <= floors.STEPS + 3
 
 
 def test_what_is_told_too_much_is_found() -> None:
     def outcome(n: int) -> Outcome:
-        return Outcome(np.array([[0, n]]), 0.0, 0.0, 0.0, {})
+        return Outcome(np.array([[0, n]]), np.zeros((1, 2), np.int64), 0.0, 0.0, 0.0, {})
 
     with pytest.raises(StateError, match="more of some rank"):
         floors.checked(outcome(2), outcome(1), TRAD)

@@ -53,6 +53,7 @@ class BenchName(StrEnum):
     distinct_except = "distinct-except"
     sliding_aggregate = "sliding-aggregate"
     standing_queries = "standing-queries"
+    overload = "overload"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
 

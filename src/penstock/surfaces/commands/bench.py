@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 OF_THEIR_OWN = {
+    "overload": "overload",
     "spark-join": "spark.join",
     "spark-queries": "spark.queries",
     "standing-queries": "standing.run",
@@ -51,6 +52,14 @@ def _show(result: dict[str, Any]) -> None:
             if key == "tried":
                 for what, pace in value.items():
                     table.add_row(f"  {what}", f"{pace:,}")
+            elif isinstance(value, dict) and key != "points":
+                for what, held in value.items():
+                    said = (
+                        ", ".join(f"{k} {v}" for k, v in held.items())
+                        if isinstance(held, dict)
+                        else str(held)
+                    )
+                    table.add_row(f"{key}, {what}", said)
             elif key != "points":
                 table.add_row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
         for key, point in numbers.get("points", {}).items():

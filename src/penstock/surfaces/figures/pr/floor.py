@@ -100,6 +100,11 @@ class Floor:
         found: Ints = np.flatnonzero((at >= begin) & (at < end))
         return found
 
+    @property
+    def settled(self) -> int:
+        """Steps until windows are full."""
+        return round(self.window / STEP)
+
     def text(self, lifespan: int) -> str:
         window = round(1000 * self.window)
         return queries.stock_join(
@@ -138,6 +143,8 @@ class Outcome:
     """Results by the step in which their youngest row came and by rank; rank 0: none."""
 
     told: Ints
+    ages: Ints
+    """Results by the steps that they took, the one in which they came included, and by rank."""
     disorder: float
     """Of results that follow another of the same step, those that are of a better rank than it."""
     stored: float
@@ -148,6 +155,11 @@ class Outcome:
 
     def results(self, rank: int, until: int | None = None) -> int:
         return int(self.told[:until, rank].sum())
+
+    def waited(self, rank: int, share: float) -> int:
+        """Within how many steps that share of a rank's results was told."""
+        counts = np.cumsum(self.ages[:, rank])
+        return int(np.searchsorted(counts, share * counts[-1])) if counts[-1] else 0
 
 
 def opened(floor: Floor, lifespan: int, connect: Connect, **options: Any) -> tuple[Any, Any]:
@@ -174,21 +186,22 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
     if budget is not None:
         settle(pipeline, approach)
     feed = floor.made.feed
-    told = np.zeros((floor.steps, LEVELS + 1), np.int64)
+    told, ages = (np.zeros((n, LEVELS + 1), np.int64) for n in (floor.steps, 4 * STEPS))
     kept: list[tuple[int, int]] = []
     pairs = worse = 0
-    for _ in fed(session, feed):
+    for step, _ in enumerate(fed(session, feed)):
         changes = query.changes()
         if len(changes):
             came = (changes["__ts"].cast(pa.int64()).to_numpy() - feed.start) // round(STEP * MICROSECONDS)
             rank = changes["__rank"].fill_null(0).to_numpy()
             np.add.at(told, (came, rank), 1)
+            np.add.at(ages, (np.minimum(step - came + 1, len(ages) - 1), rank), 1)
             pairs += len(rank) - 1
             worse += overtaken(rank)
         if budget is not None and pipeline.busy:
             kept.append((_stored(pipeline), pipeline.waiting))
     stored, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
-    return Outcome(told, worse / max(pairs, 1), float(stored), float(waiting), query.load)
+    return Outcome(told, ages, worse / max(pairs, 1), float(stored), float(waiting), query.load)
 
 
 def overtaken(rank: Ints) -> int:
