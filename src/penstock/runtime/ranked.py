@@ -55,7 +55,8 @@ from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
 
 QUIET = 3
-"""Steps with nothing left over after which a busy query becomes calm."""
+"""Steps with nothing left over after which a busy query becomes calm. One that leaves less than the next can work on does not count, but those
+before it still do: after a burst windows are full of its rows, and a step that happens to bring a few more than usual is no burst."""
 GUESS = 2.0
 """Units a row, before any was worked on."""
 ALLOCATED: dict[str, type[Fifo]] = {
@@ -252,8 +253,12 @@ class Ranked(Pipeline):
         for core in self._cores:
             core.routes.purge(self._now)
         self.allocation.adapt(self._moment)
-        self._quiet = 0 if self.scheduler.waiting else self._quiet + 1
-        if self._quiet >= QUIET or (self._quiet and whole):
+        waits = self.scheduler.waiting
+        if not waits:
+            self._quiet += 1
+        elif self.scheduler.backlog() > self._moment.units:
+            self._quiet = 0
+        if not waits and (self._quiet >= QUIET or whole):
             for core in self._cores:
                 core.calm_down(self._now)
             self.busy = False
