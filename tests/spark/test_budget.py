@@ -128,3 +128,37 @@ def test_groups_answer_from_samples_in_every_cell(spark: SparkSession, tmp_path:
     other = connected(spark, tmp_path / "checkpoint", kept, queries, budget=20, sampling=False)
     with pytest.raises(StateError, match="sampling"):
         other.start(trigger={"availableNow": True})
+
+
+def test_what_is_dropped_lies_beside_what_is_late(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows told and rows dropped are all rows, also after a restart."""
+    kept, rows = Kept(), drawn(1, 60)["a"]
+    for part in range(2):
+        session = penstock.connect(
+            spark, checkpoint=str(tmp_path), cells=2, budget=4, allocation="fifo", keep_dropped=True
+        )
+        session.execute(A)
+        sql = "SELECT ts, y FROM a [RANGE 10] WHERE y > 0 LIFESPAN 9 MICROSECONDS RANK 1 CRITERIA (s = 'p')"
+        query = session.query(sql, name="picked").foreach_batch(kept)
+        some = [rows[30 * part + 15 * push :][:15] for push in range(2)]
+        session.push("a", some[0])
+        handle = session.start(trigger={"processingTime": "0 seconds"})
+        handle.processAllAvailable()
+        session.push("a", some[1])  # a step of its own
+        handle.processAllAvailable()
+        handle.stop()
+        if part:
+            handle = session.start(trigger={"availableNow": True})
+            handle.awaitTermination()
+            handle.stop()
+    found = query.dropped()
+    assert found.columns[:2] == ["__reason", "__rank"] and found.columns[6:] == ["ts", "x", "y", "s"]
+    dropped = [row.asDict() for row in found.collect()]
+    assert dropped and {row["__reason"] for row in dropped} == {"expired"}
+    by_time = {row["ts"]: row for row in rows}
+    assert all({k: row[k] for k in by_time[row["ts"]]} == by_time[row["ts"]] for row in dropped)
+    answered = [ts for ts, _ in kept.rows(["ts", "y"])]
+    assert answered
+    assert sorted(answered + [row["ts"] for row in dropped if row["y"] > 0]) == sorted(
+        row["ts"] for row in rows if row["y"] > 0
+    )

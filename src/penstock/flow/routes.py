@@ -72,7 +72,7 @@ class Watch(Protocol):
 
 
 class Routes:
-    """`wanted`: columns of the core's inputs, side by side, that somebody reads of a result."""
+    """`wanted`: columns of the core's inputs, side by side, that somebody reads of a result; `stored`: others that are kept of rows."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Routes:
         wanted: frozenset[int],
         disjuncts: Sequence[Disjunct],
         functions: Mapping[str, Function],
+        stored: frozenset[int] = frozenset(),
     ) -> None:
         self.core = core
         self.wanted = wanted
@@ -91,7 +92,7 @@ class Routes:
         self._tester = Tester(site)
         self._itinerary = way = Itinerary(site, core, functions)
         asked = (*core.predicates, *(t for own in way.own for t in own), *(d.criteria for d in disjuncts))
-        read = wanted | {c.index for expression in asked for c in columns(expression)}
+        read = wanted | stored | {c.index for expression in asked for c in columns(expression)}
         self._keys = way.keys
         self.routes_by = way.routes
         """By the input whose rows go along them."""
@@ -134,7 +135,7 @@ class Routes:
                 if column.index not in read:
                     raise StateError(
                         f"the running query does not keep {column.name}, which the criteria read",
-                        hint="register the query anew, with the new criteria",
+                        hint="register the query anew, with the new criteria; connect(keep_dropped=…) keeps all columns",
                     )
         self.determinants = self._itinerary.determinants(disjuncts)
         self.meets = passes.meetings(self._itinerary, self.determinants)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Batch, Ints
+from penstock.flow.aside import EXPIRED, SHED, Aside
 from penstock.flow.coverage import Coverages
 from penstock.flow.routes import Routes
 from penstock.flow.stop import Stop
@@ -67,6 +68,10 @@ class Scheduler:
         """Looks at rows that expired."""
         self.unmade: Callable[[int, Stop, Ints], None] | None = None
         """Estimates what rows that are dropped would have come to."""
+        self.aside: Aside | None = None
+        """Keeps rows that are dropped, if anybody wants to see them."""
+        self._moment = 0
+        """The moment of processing time that it has come to."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
         self.coverage = Coverages(())
@@ -159,7 +164,8 @@ class Scheduler:
                 continue
             stop, core = job.stop, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
-            rows = self._fresh(job, rows, began + int(spent * self.pace))
+            self._moment = began + int(spent * self.pace)
+            rows = self._fresh(job, rows, self._moment)
             if not rows.shape[1]:
                 continue
             some = True
@@ -225,14 +231,16 @@ class Scheduler:
         self.tallies.expired(core, stop, rows)
         if self.lost is not None:
             self.lost(core, stop, rows)
-        self._drop(core, stop, rows)
+        self._drop(core, stop, rows, EXPIRED)
 
     def shed(self, core: int, stop: Stop, rows: Ints) -> None:
         """Rows that there are no units for are worked on no more."""
         self.tallies.shed(rows)
-        self._drop(core, stop, rows)
+        self._drop(core, stop, rows, SHED)
 
-    def _drop(self, core: int, stop: Stop, rows: Ints) -> None:
+    def _drop(self, core: int, stop: Stop, rows: Ints, reason: str) -> None:
+        if self.aside is not None:
+            self.aside.take(core, stop, rows, reason, self._moment)
         if self.unmade is not None:
             self.unmade(core, stop, rows)
         self.coverage.dropped(core, stop, rows)
@@ -242,6 +250,7 @@ class Scheduler:
         """Rows that nobody has come to within their lifespan go: they would hold up what waits for progress."""
         if self.lifespan is None:
             return
+        self._moment = now
         for number, core in enumerate(self.cores):
             for stop in core.stops:
                 for lane in stop.every():

@@ -45,6 +45,9 @@ class Policies:
     """As a share of the mean."""
     sampling_memory: int | None = None
     """Rows of windows that such groups may hold; None: all there are (`runtime.above`)."""
+    keep_dropped: int = 0
+    """Rows that are kept of what is dropped, by query, until somebody asks (`flow.aside`); 0: they are counted, and of rows only what the query reads is
+    kept."""
 
     def __post_init__(self) -> None:
         for name in ("share", "sampling", "sampling_relative"):
@@ -59,9 +62,9 @@ class Policies:
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
-        for name in ("seed", "budget"):
+        for name in ("seed", "budget", "keep_dropped"):
             value = getattr(self, name)
-            if (name == "seed" or value is not None) and (type(value) is not int or value < 0):
+            if (name != "budget" or value is not None) and (type(value) is not int or value < 0):
                 raise StateError(f"option {name}={value!r} is not a whole number from 0")
         if type(self.guaranteed) not in (int, float) or not 0 <= self.guaranteed <= 1:
             raise StateError(f"option guaranteed={self.guaranteed!r} is not a share between 0 and 1")

@@ -39,7 +39,8 @@ from penstock.state.strings import Strings
 
 
 class Workshop:
-    """Where the parts of one query are made: they share an arena, each under names of its own."""
+    """Where the parts of one query are made: they share an arena, each under names of its own. `whole`: all columns of rows are kept, not only those
+    that the query reads."""
 
     def __init__(
         self,
@@ -49,10 +50,13 @@ class Workshop:
         functions: Mapping[str, Function],
         since: int,
         time_type: Type,
+        *,
+        whole: bool = False,
     ) -> None:
         self.arena, self.evaluator, self.strings, self.functions = arena, evaluator, strings, functions
         self.since, self.time_type = since, time_type
         self.upkeep = Upkeep()
+        self.keeps_all = whole
 
     def site(self, name: str) -> Site:
         return Site(self.arena, name, self.evaluator, self.since, self.upkeep, tells=False, may_move=False)
@@ -81,10 +85,11 @@ class CoreRun:
         self._finish = self._finishing(core)
         wanted = _wanted(core)
         asked = (*core.predicates, *(d.criteria for d in disjuncts))
-        self._kept = sorted(wanted | {c.index for e in asked for c in columns(e)}) or [0]
+        stored = frozenset(range(len(core.schema)) if workshop.keeps_all else ())
+        self._kept = sorted(wanted | stored | {c.index for e in asked for c in columns(e)}) or [0]
         """What must be known of a row that has entered the join: to be joined elsewhere, and ranked."""
         self.routes = Routes(
-            workshop.site(f"{self._name}.routes"), core, wanted, disjuncts, workshop.functions
+            workshop.site(f"{self._name}.routes"), core, wanted, disjuncts, workshop.functions, stored
         )
         self._streams = {
             i: inner_stream(f"in{i}", _numbered(one), workshop.time_type)

@@ -383,6 +383,13 @@ class Engine:
         """By query: what waits, and what became of rows by rank, where steps have a budget."""
         return {s.name: s.pipeline.load() for s in self.queries.values() if isinstance(s.pipeline, Ranked)}
 
+    def dropped(self) -> dict[str, pa.Table]:
+        """By query: what was dropped since somebody asked last, where it is kept."""
+        given = {
+            s.name: s.pipeline.dropped() for s in self.queries.values() if isinstance(s.pipeline, Ranked)
+        }
+        return {name: table for name, table in given.items() if table is not None}
+
     def drain(self) -> None:
         """Work on everything that has come, however long it takes."""
         self.check_idle()

@@ -19,12 +19,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.data.batch import Array, Batch
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import PlanError, StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
+from penstock.flow.aside import Aside
 from penstock.flow.cores import cores
 from penstock.flow.coverage import Coverage, Coverages
 from penstock.flow.promote import Promote
@@ -101,7 +103,8 @@ class Ranked(Pipeline):
         held = self.arena.found(TOLD, np.uint8)
         was = None if held is None else json.loads(held.tobytes())
         self.busy = was is not None and bool(was["busy"])
-        workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type)
+        whole = policies.keep_dropped > 0
+        workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type, whole=whole)
         above, found = cores(root, "core")
         ranks, over = root.levels.ranks, root.levels.over
         self._cores = [
@@ -117,6 +120,9 @@ class Ranked(Pipeline):
         self.scheduler.lifespan = root.levels.lifespan
         self.scheduler.atomic = policies.allocation != "prefer"
         self._above.watch(self.scheduler)
+        if whole:
+            routes = [core.routes for core in self._cores]
+            self.scheduler.aside = Aside(routes, strings, time_type, policies.keep_dropped)
         self._workshop = workshop
         self._cover(root.levels)
         self._policies = policies
@@ -195,6 +201,8 @@ class Ranked(Pipeline):
             else:
                 self._moment = Moment(granted, None, self._steps)
             arrived, self.spent = self._arrived(slices)
+            if self.scheduler.aside is not None:
+                self.scheduler.aside.clock = self._now
             for (n, which), rows in self.allocation.admitted(arrived, self._moment).items():
                 self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
             self.scheduler.begin()
@@ -345,6 +353,10 @@ class Ranked(Pipeline):
         """Another lifespan, also for what waits already."""
         self.scheduler.lifespan = lifespan
 
+    def dropped(self) -> pa.Table | None:
+        """What has been dropped since somebody asked last; None: nothing is kept of it."""
+        return None if self.scheduler.aside is None else self.scheduler.aside.given()
+
     def holdings(self, node: Node) -> list[Holding]:
         """At the root: what waits where."""
         if node is not self.root.node:
@@ -361,11 +373,13 @@ class Ranked(Pipeline):
 
     def load(self) -> dict[str, Any]:
         """How it stands: for progress, EXPLAIN and people."""
+        aside = self.scheduler.aside
         covered = [one.json() for _, one in self.scheduler.coverage.every]
         return {
             "busy": self.busy,
             "waiting": self.waiting,
             "active": sorted(self.scheduler.active) if self.busy else [],
+            **({} if aside is None else {"dropped_beyond": aside.beyond}),
             **self.tallies.json(),
             **({"coverage": covered} if covered else {}),
             **({} if self._policies.sampling_memory is None else {"let_go": self._above.let_go}),
@@ -403,6 +417,8 @@ class Ranked(Pipeline):
         }
         arena.keep(TOLD, np.frombuffer(json.dumps(about).encode(), np.uint8))
         self._above.save(arena)
+        if self.scheduler.aside is not None:
+            self.scheduler.aside.save(arena)
         for n, part in enumerate(self._incoming):
             for name, _, batch in self._places(n, part):
                 keep_changes(arena, name, batch)
@@ -418,6 +434,8 @@ class Ranked(Pipeline):
         for (_, one), saved in zip(self.scheduler.coverage.every, was["coverage"], strict=True):
             one.take_up(saved)
         self._above.take_up(self.arena, *was["above"])
+        if self.scheduler.aside is not None:
+            self.scheduler.aside.take_up(self.arena)
         for number, now in enumerate(was["incoming"]):
             nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
             tables = {key: empty(len(self._schemas[key])) for key in self.sources if key[0] == "table"}

@@ -15,6 +15,8 @@ import pyarrow as pa
 from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.errors import DataError, PlanError, StateError
+from penstock.flow.aside import dropped_schema
+from penstock.flow.cores import cores
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.levels import USUAL
 from penstock.plan.nodes import Query as Bound
@@ -57,6 +59,18 @@ class SparkQuery(Query):
 
     def snapshot(self, at: object = None) -> pa.Table:
         raise StateError("on Spark the current answer goes to a sink", hint='use to_table(name, mode="view")')
+
+    def dropped(self) -> Any:
+        """With `connect(…, budget=…, keep_dropped=…)`: rows that expired or were shed, as a DataFrame; a row that goes to several cells is dropped by
+        each for itself."""
+        flow = self._session.flow
+        if not flow.declared.policies.keep_dropped or flow.declared.policies.budget is None:
+            raise StateError(
+                f"nothing is kept of what query {self.name} drops",
+                hint="connect(…, budget=…, keep_dropped=True)",
+            )
+        schema = dropped_schema(cores(flow.root(self.name), "core")[1], flow.time_type)
+        return frames.dropped(self._session.spark, schema, flow.store.dropped(self.name))
 
     # ------------------------------------------------------------------ sinks
 

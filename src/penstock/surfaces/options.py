@@ -17,6 +17,9 @@ _CHOICES = {
     "probing": ("index", "nested"),
 }
 
+KEPT = 100_000
+"""Rows that `keep_dropped=True` keeps of a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -24,7 +27,8 @@ class Options:
     `replan`: another plan may take a query's place when the data change. `share`, `routing`, `join`, `seed`, `significance`, `guaranteed`: see `plan.policies`. With join="tree":
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
     partial populations and say so (`plan.partial`); `sampling_error`: how far their means may be off, as it is or, with
-    `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold."""
+    `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold.
+    `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -46,6 +50,7 @@ class Options:
     sampling_error: float = 0.1
     sampling_relative: bool = False
     sampling_memory: int | None = None
+    keep_dropped: bool | int = False
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -91,6 +96,7 @@ class Options:
     @property
     def policies(self) -> Policies:
         budget = self.wall if isinstance(self.budget, str) else self.budget
+        kept = self.keep_dropped if type(self.keep_dropped) is not bool else KEPT if self.keep_dropped else 0
         return Policies(
             self.share,
             self.routing,
@@ -104,6 +110,7 @@ class Options:
             self.sampling_error,
             self.sampling_relative,
             self.sampling_memory,
+            kept,
         )
 
     @property

@@ -17,6 +17,7 @@ from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.rules.walk import every
+from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
 
 if TYPE_CHECKING:
@@ -98,6 +99,18 @@ class Query:
         """With a budget: what waits, and by rank what was delivered (and how late), expired and shed; else nothing."""
         self._session.engine.settle()
         return self._session.engine.loads().get(self.name, {})
+
+    def dropped(self) -> pa.Table:
+        """With `connect(budget=…, keep_dropped=…)`: rows that expired or were shed since the last call, whole or joined as far as they had come."""
+        self._session.engine.settle()
+        pipeline = self._standing.pipeline
+        found = pipeline.dropped() if isinstance(pipeline, Ranked) else None
+        if found is None:
+            raise StateError(
+                f"nothing is kept of what query {self.name} drops",
+                hint="connect(budget=…, keep_dropped=True)",
+            )
+        return found
 
     @property
     def size_bytes(self) -> int:

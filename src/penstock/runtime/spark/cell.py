@@ -238,6 +238,9 @@ class Cell:
         for stage in (lower, upper):
             # Finite input ends with everything worked on; else what there are no units for waits for the next step.
             stage.engine.go_on() if header["flush"] is None else stage.engine.drain()
+        dropped = lower.engine.dropped() | upper.engine.dropped()
+        if lay_down and not header["again"]:
+            self._put_aside(step, dropped)
         said = lower.changes()
         below = {
             name: travelling(low.rows(said.pop(name))) for name, low in plan.lower.items() if name in said
@@ -366,6 +369,13 @@ class Cell:
         table = pa.Table.from_arrays(arrays, names=[f.name for f in schema])
         with whole(place) as file:
             pq.write_table(for_spark(table), file)
+
+    def _put_aside(self, step: int, dropped: dict[str, pa.Table]) -> None:
+        """What queries dropped in a step; a step that is repeated drops the same."""
+        for name, table in dropped.items():
+            if table.num_rows:
+                with whole(self.store.dropped(name) / f"{step:012d}-{self.number}.parquet") as file:
+                    pq.write_table(for_spark(table), file)
 
 
 def view_name(query: str) -> str:

@@ -93,6 +93,7 @@ class Declared:
             ("tree", self.upkeep.trees, before.upkeep.trees),
             ("budget", _limits(self.policies), _limits(before.policies)),
             ("sampling", self.policies.sampling, before.policies.sampling),
+            ("keep_dropped", self.policies.keep_dropped > 0, before.policies.keep_dropped > 0),
         ):
             if before.queries and is_ != was:
                 raise StateError(

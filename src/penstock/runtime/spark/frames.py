@@ -127,6 +127,13 @@ def drop_file(folder: Place, rows: pa.Table) -> None:
         pq.write_table(for_spark(rows), file)
 
 
+def dropped(spark: SparkSession, schema: Schema, folder: Place) -> DataFrame:
+    """Rows that a query dropped."""
+    if not folder.is_dir():
+        return spark.createDataFrame([], ddl(schema))
+    return spark.read.schema(ddl(schema)).parquet(uri(folder))
+
+
 def late(spark: SparkSession, stream: Stream, folder: Place) -> DataFrame:
     """Rows that came too late."""
     if not folder.is_dir():

@@ -10,6 +10,7 @@
     cells/<deal>/<cell>/state/<step>.state    a cell's state after the step
     out/<step>/<cell>-<any>/...  changes laid down for the sinks; a cell's answer says in which of them
     late/<stream>/<step>-<cell>.parquet
+    dropped/<query>/<step>-<cell>.parquet
 
 What is read back is checked against the checksum it carries; a file that does not fit is a `StateError` that names it.
 
@@ -24,6 +25,7 @@ import os
 import re
 import zlib
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -31,7 +33,7 @@ from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
 
-FORMAT = 11
+FORMAT = 12
 _MARK = b"penstock\n"
 
 
@@ -66,6 +68,10 @@ class Store:
 
     def late(self, stream: str, step: int, cell: int) -> Place:
         return self.root / "late" / stream / f"{step:012d}-{cell}.parquet"
+
+    def dropped(self, query: str) -> Place:
+        """What a query has dropped, a file a step and cell."""
+        return self.root / "dropped" / quote(query, safe="")
 
     def logs(self, cell: int) -> list[int]:
         """The steps whose rows a cell's log has."""
