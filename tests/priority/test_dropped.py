@@ -104,7 +104,8 @@ def _numbers(session: Session) -> list[tuple[int, ...]]:
     return list(zip(*(changes[n].to_pylist() for n in names), strict=True))
 
 
-def case(sql: str, seed: int, path: Path) -> tuple[Rows, Counter[Any], Counter[Any], list[dict[str, Any]]]:
+def case(sql: str, seed: int, path: Path) -> tuple[bool, Counter[Any], Counter[Any], list[dict[str, Any]]]:
+    """Whether rows meet all their partners at once ("prefer" lets them wait in between); all results, those told, what was dropped."""
     rng = random.Random(seed)
     rows = drawn(rng)
     options = {
@@ -129,7 +130,7 @@ def case(sql: str, seed: int, path: Path) -> tuple[Rows, Counter[Any], Counter[A
                 assert {k: one[f"{name}_{k}"] for k in row} == row
         if sql == ONE:
             assert {k: one[k] for k in came["a", one["i"]]} == came["a", one["i"]]
-    return rows, whole, told, dropped
+    return options["allocation"] != "prefer", whole, told, dropped
 
 
 @pytest.mark.parametrize("first", range(0, 8, 8))
@@ -146,10 +147,10 @@ def test_of_a_stream_every_row_is_told_or_dropped(first: int, tmp_path: Path) ->
 def test_of_a_join_exactly_the_results_of_dropped_rows_are_missing(first: int, tmp_path: Path) -> None:
     lost = 0
     for seed in range(first, first + 8):
-        _, whole, told, dropped = case(TWO, seed, tmp_path / "state")
+        at_once, whole, told, dropped = case(TWO, seed, tmp_path / "state")
         gone = {(name, one[f"{name}_i"]) for one in dropped for name in "ab" if one[f"{name}_i"] is not None}
         left = Counter({(a, b): n for (a, b), n in whole.items() if not {("a", a), ("b", b)} & gone})
-        assert told == left
+        assert told == left if at_once else left <= told <= whole
         lost += len(dropped)
     assert lost
 
@@ -158,14 +159,14 @@ def test_of_a_join_exactly_the_results_of_dropped_rows_are_missing(first: int, t
 def test_of_a_longer_join_every_missing_result_has_a_dropped_part(first: int, tmp_path: Path) -> None:
     partial = 0
     for seed in range(first, first + 8):
-        _, whole, told, dropped = case(THREE, seed, tmp_path / "state")
+        at_once, whole, told, dropped = case(THREE, seed, tmp_path / "state")
         assert told <= whole
         parts = [{n: one[f"{n}_i"] for n in "abc" if one[f"{n}_i"] is not None} for one in dropped]
         for missing in whole - told:
             result = dict(zip("abc", missing, strict=True))
             assert any(part.items() <= result.items() for part in parts)
         alone = {next(iter(part.items())) for part in parts if len(part) == 1}
-        for result in told:  # a row that was dropped by itself is in nothing that is told
+        for result in told if at_once else ():  # a row that was dropped by itself is in nothing that is told
             assert not set(zip("abc", result, strict=True)) & alone
         partial += sum(len(part) > 1 for part in parts)
     assert partial
