@@ -70,7 +70,7 @@ class Scheduler:
         """Estimates what rows that are dropped would have come to."""
         self.aside: Aside | None = None
         """Keeps rows that are dropped, if anybody wants to see them."""
-        self._moment = 0
+        self.moment = 0
         """The moment of processing time that it has come to."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
@@ -164,8 +164,8 @@ class Scheduler:
                 continue
             stop, core = job.stop, self.cores[job.core]
             rows = job.lane.take(self._block(job, units - spent))
-            self._moment = began + int(spent * self.pace)
-            rows = self._fresh(job, rows, self._moment)
+            self.moment = began + int(spent * self.pace)
+            rows = self._fresh(job, rows, self.moment)
             if not rows.shape[1]:
                 continue
             some = True
@@ -240,7 +240,7 @@ class Scheduler:
 
     def _drop(self, core: int, stop: Stop, rows: Ints, reason: str) -> None:
         if self.aside is not None:
-            self.aside.take(core, stop, rows, reason, self._moment)
+            self.aside.take(core, stop, rows, reason, self.moment)
         if self.unmade is not None:
             self.unmade(core, stop, rows)
         self.coverage.dropped(core, stop, rows)
@@ -250,7 +250,7 @@ class Scheduler:
         """Rows that nobody has come to within their lifespan go: they would hold up what waits for progress."""
         if self.lifespan is None:
             return
-        self._moment = now
+        self.moment = now
         for number, core in enumerate(self.cores):
             for stop in core.stops:
                 for lane in stop.every():

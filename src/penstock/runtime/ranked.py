@@ -202,7 +202,7 @@ class Ranked(Pipeline):
                 self._moment = Moment(granted, None, self._steps)
             arrived, self.spent = self._arrived(slices)
             if self.scheduler.aside is not None:
-                self.scheduler.aside.clock = self._now
+                self.scheduler.aside.clock, self.scheduler.moment = self._now, self._time
             for (n, which), rows in self.allocation.admitted(arrived, self._moment).items():
                 self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
             self.scheduler.begin()
