@@ -27,7 +27,7 @@ from penstock.kernels.tree import (
     WOKEN,
 )
 
-EVENTS, RESTS, FIRST = 1024, 60, 2
+EVENTS, RESTS, FIRST = 1024, 60, 1
 """Events of a turn; turns without questions after one in which they did not pay; turns since rows began to end that decide nothing."""
 MAKING, ASKING, LOOKING = 60, 50, 4
 """What a partial result is taken to cost, an event's questions, and a row looked at for them: weights, set by hand so that no plan of the

@@ -65,11 +65,12 @@ def expire(now, spec, regs, rows, links):
 def end_keys(now, spec, regs, bits):
     """Panes whose keys have all ended are cleared; of each source it is known anew at which nodes something waits for it.
 
-    What was looked through for want of an index is half forgotten. Returns whether most room for bits is for filters without keys, and
-    whether most indexes have not been asked for as long as their rows live.
+    What was looked through for want of an index is half forgotten. Returns whether most room for bits is for filters without keys,
+    whether most indexes have not been asked for as long as their rows live, and whether nothing is left that could end.
     """
     sources = spec[SOURCES]
     idle = room = kept = unasked = 0
+    none = True
     for j in range(sources):
         regs[j * SOURCE_WORDS + WAITED] = 0
     for u in range(spec[ROOT]):
@@ -85,6 +86,7 @@ def end_keys(now, spec, regs, bits):
                             clear(f, pane, regs, bits)
                         else:
                             waits = True
+                            none = False
                 if not waits and regs[f + PANE] >= LEAST_PANE and regs[f + UPTO] >= 0:
                     idle += regs[f + PANE] + 1
             if waits:
@@ -98,7 +100,7 @@ def end_keys(now, spec, regs, bits):
                 if regs[r + COLUMN] >= 0:
                     kept += 1
                     unasked += regs[r + LINKED] < regs[i * SOURCE_WORDS + TAIL]
-    return 2 * idle > room, 2 * unasked > kept
+    return 2 * idle > room, 2 * unasked > kept, none and kept == 0
 
 
 @kernel

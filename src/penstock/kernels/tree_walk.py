@@ -59,14 +59,15 @@ AHEAD = 16
 
 
 @part
-def climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
-    """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short."""
+def climb(k, seq, t, n, asks, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
+    """Everything that a row makes on its way to the root; returns the results there are then, -1 if room is short. `asks`: what
+    nobody supports is not made."""
     sources = spec[SOURCES]
     at, levels = spec[spec[PATH] + 2 * k], spec[spec[PATH] + 2 * k + 1]
     step, ends, hashes = work[STEP], work[ENDS], work[HASH]
     before = end_of(k, seq, spec, regs, rows)
     hashes[0] = cross_hash(k, spec, rows, work)
-    sifts = spec[DEMAND] == JIT and spec[at + 1] < sources and levels > 1
+    sifts = asks and spec[DEMAND] == JIT and spec[at + 1] < sources and levels > 1
     level = 0
     down = True
     while level >= 0:
@@ -95,7 +96,7 @@ def climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, ou
                 out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
             n += 1
             continue
-        if spec[DEMAND] != OFF and not wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
+        if asks and not wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
             regs[spec[COUNT] + SUPPRESSED] += 1
             continue
         h = cross_hash(node, spec, rows, work)
@@ -151,25 +152,25 @@ def run(
             work[MARK, u] = regs[spec[NODE] + u * NODE_WORDS + FILLED]
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
         bind(k, seq, regs, work)
-        if spec[DEMAND] == JIT and e + 1 < times.shape[0] and not resting(spec, regs):
+        asks = spec[DEMAND] != OFF and not resting(spec, regs)
+        if asks and spec[DEMAND] == JIT and e + 1 < times.shape[0]:
             look_ahead(np.int64(sides[e + 1]), np.int64(seqs[e + 1]), spec, regs, rows, links)
         done = n
         active = True
         if spec[DEMAND] != OFF:
             work[MARK, 0] = 0
             regs[k * SOURCE_WORDS + SEEN] = seq + 1
-            if regs[k * SOURCE_WORDS + WAITED] != 0 and not resume(
-                k, seq, t, spec, regs, rows, links, bits, work, lists
-            ):
-                done = np.int64(-1)
-            else:
+            if regs[k * SOURCE_WORDS + WAITED] != 0:
+                if not resume(k, seq, t, spec, regs, rows, links, bits, work, lists):
+                    done = np.int64(-1)
                 bind(k, seq, regs, work)
+            if asks and done >= 0:
                 end = rows[ix(row_at(k, seq, regs))]
                 active = wanted(k, end, -1, t, spec, regs, rows, links, bits, work)
                 if not active:
                     regs[counts + SUSPENDED] += 1
         if active and done >= 0:
-            done = climb(k, seq, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
+            done = climb(k, seq, t, n, asks, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
         if done < 0:
             for u in range(sources, spec[ROOT]):
                 take_back(u, work[MARK, u], spec, regs, rows, links)

@@ -22,7 +22,8 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, FEW_WORDS = 64, 128
+LEAST_ROOM, FIRST_ROOM, FEW_WORDS = 64, 1024, 128
+"""Rows of a source, partial results of a node that has any: laying out anew costs more than room for so few."""
 
 
 class TreeState:
@@ -58,6 +59,8 @@ class TreeState:
         self._asked = np.array([j not in below for below in parts for j in range(self._n)])
         self.work = np.zeros((kernel.WORK, max(len(parts) + 1, equalities)), np.int64)
         self.lists = np.zeros(0, np.int32)
+        self._quiet = -1
+        """The turn since which no filter has a key and no index is kept: so it stays while nobody is asked."""
         self._fit_lists()
         if len(self.bits) == 0 and self.asks.size:
             self._lay_bits(self._sizes())
@@ -176,8 +179,10 @@ class TreeState:
             if node[kernel.FILLED] and node[kernel.DUE] <= now:
                 store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
                 self._due(u, now)
-        if self._owners:
-            filters, indexes = store.end_keys(now, self.spec, self.regs, self.bits)
+        steady = self.counter(kernel.STEADY)
+        if self._owners and not (self._quiet == steady and self.counter(kernel.RESTING)):
+            filters, indexes, none = store.end_keys(now, self.spec, self.regs, self.bits)
+            self._quiet = steady if none else -1
             if filters:
                 self._lay_bits(self._sizes())
             if indexes:
@@ -220,7 +225,7 @@ class TreeState:
         store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
         if more or self.nodes[u, kernel.FILLED] * 3 >= 2 * self.nodes[u, kernel.ROOM]:
             room = self.nodes[:, kernel.ROOM].copy()
-            room[u] = max(LEAST_ROOM, 2 * room[u])
+            room[u] = max(FIRST_ROOM, 2 * room[u])
             self._lay_out(self.sources[:, kernel.MASK] + 1, room)
         self._due(u, now)
 

@@ -35,17 +35,19 @@ from penstock.state.arrow import from_arrow
 from penstock.state.strings import Strings
 
 SIZE = 1 << 18
-"""Buckets of keys: 32 KB of bits, less once packed. With 30,000 live keys one key in nine is taken for another."""
+"""Buckets of keys, of which every key has two (a Bloom filter of two hashes): 32 KB of bits, less once packed. With 36,000 live keys one
+key in seventeen is taken for others."""
 NEVER = EARLIEST - 1
 
 Functions = Mapping[str, Function]
 
 
 def _buckets(key: Key, columns: Sequence[Column], rows: int, strings: Strings, functions: Functions) -> Array:
-    router = Router(Routing((Axis(SIZE, key),)), strings, functions)
+    """Two of every row."""
+    router = Router(Routing((Axis(SIZE * SIZE, key),)), strings, functions)
     found = router.places(columns, rows).astype(np.int64)
     router.release()
-    return found
+    return np.stack([found % SIZE, found // SIZE])
 
 
 # ---------------------------------------------------------------------- the second stage
@@ -65,7 +67,8 @@ class Ends:
         if self.sieve.lives is None:
             self._ends[places] = FOREVER
         else:
-            np.maximum.at(self._ends, places, ts + self.sieve.lives)
+            for own in places:
+                np.maximum.at(self._ends, own, ts + self.sieve.lives)
 
     def told(self, now: int) -> str:
         """Buckets in which something is alive after `now`, for an answer."""
@@ -112,7 +115,7 @@ class HeldBack:
     def __init__(self, sieves: Sequence[Sieve]) -> None:
         self.sieves = tuple(sieves)
         self._rows: pa.Table | None = None
-        self._places = np.empty((len(self.sieves), 0), np.int64)
+        self._places = np.empty((len(self.sieves), 2, 0), np.int64)
 
     def sift(
         self,
@@ -134,18 +137,18 @@ class HeldBack:
         every = pa.concat_tables([t for t in (self._rows, rows) if t is not None])
         places = self._places
         if rows is not None and fresh:
-            places = np.concatenate([places, self._buckets(rows, functions)], axis=1)
+            places = np.concatenate([places, self._buckets(rows, functions)], axis=2)
         ends = every.column("__exp").fill_null(FOREVER).to_numpy()
         goes, over = np.ones(len(ends), np.bool_), ends <= until
         for sieve, own in zip(self.sieves, places, strict=True):
             if sieve.name in alive:
-                found = alive[sieve.name][own]
+                found = alive[sieve.name][own].all(axis=0)
                 goes &= found
                 over |= ~found & (ends <= watermarks[sieve.other.stream.name.lower()])
         goes &= ~over
         stays = ~(goes | over)
         self._rows = every.filter(pa.array(stays)).combine_chunks() if stays.any() else None
-        self._places = places[:, stays]
+        self._places = places[:, :, stays]
         sent = every.filter(pa.array(goes))
         begins = np.maximum(sent.column("__ts").to_numpy(), until)
         sent = sent.set_column(0, "__ts", pa.array(begins, sent.schema.field(0).type))
