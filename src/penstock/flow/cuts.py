@@ -82,10 +82,11 @@ def _nested(node: Join) -> Iterator[Node]:
     classes = Classes(node.predicates, [i.schema for i in node.inputs])
     for inner in dict.fromkeys(tuple(i for i in streams if i in members) for members in classes):
         if 2 <= len(inner) < len(streams):
-            yield _with_first(node, inner)
+            yield with_first(node, inner)
 
 
-def _with_first(node: Join, inner: Sequence[int]) -> Node:
+def with_first(node: Join, inner: Sequence[int]) -> Project:
+    """The join of these inputs joined with the others: the same rows with the same columns."""
     order = [*inner, *(i for i in range(len(node.inputs)) if i not in inner)]
     starts = [sum(len(i.schema) for i in node.inputs[:at]) for at in range(len(node.inputs))]
     old = [starts[i] + c for i in order for c in range(len(node.inputs[i].schema))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from penstock.flow.cuts import with_first
 from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
 from penstock.flow.stem import FAR, Input
 from penstock.flow.stem import Equality as KeysEqual
@@ -275,6 +276,10 @@ class _Builder:
             found = shared_join(node)
             if found is not None:
                 return self._meeting(node, found, needed)
+        if self._upkeep.tree is not None:
+            found_tree = self._tree_below_tables(node, needed)
+            if found_tree is not None:
+                return found_tree
         schemas = [i.schema for i in node.inputs]
         below = self._below(node, needed)
         patterns = [pattern(i) for i in node.inputs]
@@ -293,6 +298,39 @@ class _Builder:
             lookups = [t and p is not Pattern.STRICT for t, p in zip(tables, patterns, strict=True)]
             operator = MultiwayJoin(site, schemas, node.predicates, self._edges(node), lookups, needed)
         return self._stage(operator, *below)
+
+    def _tree_below_tables(self, node: Join, needed: Needed) -> int | None:
+        """A tree of the streams, and tables above it: they are looked up as of a result's ts, which is known there. None: no tree can be made."""
+        tree = self._upkeep.tree
+        streams = [i for i, one in enumerate(node.inputs) if not is_table(one)]
+        if tree is None or not self._aware or not 2 < len(streams) < len(node.inputs):
+            return None
+        moved = with_first(node, streams)
+        above = moved.input
+        assert isinstance(above, Join)
+        below = above.inputs[0]
+        assert isinstance(below, Join)
+        schemas = [i.schema for i in below.inputs]
+        equalities, residuals = take_apart(below.predicates, schemas)
+        fifo = all(pattern(i) in (Pattern.MONOTONIC, Pattern.WEAKEST) for i in below.inputs)
+        if not fifo or residuals or not is_connected(len(schemas), equalities):
+            return None
+        (read,) = needed_below(moved, needed)
+        own = needed_below(above, read)
+        rows = self._below(below, own[0])
+        joined = self._stage(TreeJoin(self._site(), schemas, equalities, own[0], tree), *rows)
+        tables = [self.build(*one) for one in zip(above.inputs[1:], own[1:], strict=True)]
+        lookups = [False, *(pattern(i) is not Pattern.STRICT for i in above.inputs[1:])]
+        looked_up = MultiwayJoin(
+            self._site(),
+            [i.schema for i in above.inputs],
+            above.predicates,
+            self._edges(above),
+            lookups,
+            read,
+        )
+        found = self._stage(looked_up, joined, *tables)
+        return self._stage(Projection(self._site(), moved.outputs, needed), found)
 
     def _meeting(self, node: Join, found: SharedJoin, needed: Needed) -> int:
         """The join in the shared SteMs; here only what is the query's own."""
