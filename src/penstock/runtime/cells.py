@@ -28,6 +28,7 @@ from penstock.flow.route import Router
 from penstock.flow.stages import Stages, stages
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.inner import NEVER_BY_ITSELF
+from penstock.plan.levels import USUAL
 from penstock.plan.pattern import Pattern
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
@@ -136,7 +137,13 @@ class Stage:
         self._strings = strings
 
     def register(
-        self, name: str, placement: Placement, functions: Mapping[str, Function], *, keep: bool | None
+        self,
+        name: str,
+        placement: Placement,
+        functions: Mapping[str, Function],
+        *,
+        keep: bool | None,
+        weight: float = USUAL,
     ) -> Part:
         engines = [self.engines[c] for c in placement.cells]
         for one in placement.inputs:
@@ -146,7 +153,7 @@ class Stage:
                     engine.add_stream(dataclasses.replace(one.declared, delay=NEVER_BY_ITSELF))
         for done, engine in enumerate(engines):
             try:
-                engine.register(name, placement.root, keep=keep)
+                engine.register(name, placement.root, keep=keep, weight=weight)
             except PenstockError:
                 for other in engines[:done]:
                     other.drop(name)
@@ -257,16 +264,22 @@ class Cells:
 
     # ------------------------------------------------------------------ queries
 
-    def register(self, name: str, root: Root, *, keep: bool, replan: Replan | None = None) -> Spread:
+    def register(
+        self, name: str, root: Root, *, keep: bool, replan: Replan | None = None, weight: float = USUAL
+    ) -> Spread:
         """Start a query in the cells of its placement: it sees rows with ts > clock. A plan stays as it was placed."""
         self.check_idle()
         made = self._placing(root, len(self.lower.engines), name, netted=self._nets)
         parts: list[Part] = []
         try:
             for low in made.lower:
-                parts.append(self.lower.register(low.name, low.placement, self.catalog.functions, keep=None))
+                parts.append(
+                    self.lower.register(
+                        low.name, low.placement, self.catalog.functions, keep=None, weight=weight
+                    )
+                )
             last = self.upper if made.lower else self.lower
-            parts.append(last.register(name, made.upper, self.catalog.functions, keep=keep))
+            parts.append(last.register(name, made.upper, self.catalog.functions, keep=keep, weight=weight))
         except PenstockError:
             for part in parts:
                 part.drop()
