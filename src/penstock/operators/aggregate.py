@@ -39,11 +39,20 @@ PARTS = 16
 
 
 class Grouping:
-    """`retracts`: send '-' for a replaced row."""
+    """`retracts`: send '-' for a replaced row; `brief`: only for one that none takes the place of, as the reader knows rows by key."""
 
-    def __init__(self, site: Site, node: Aggregate, edge: Edge, retracts: bool, strings: Strings) -> None:
+    def __init__(
+        self,
+        site: Site,
+        node: Aggregate,
+        edge: Edge,
+        retracts: bool,
+        strings: Strings,
+        *,
+        brief: bool = False,
+    ) -> None:
         self._since = site.since
-        self._retracts = retracts
+        self._retracts, self._brief = retracts, brief
         evaluator, arena, name = site.evaluator, site.arena, site.name
         self._arena = arena
         self._key_types = [k.expression.type for k in node.keys]
@@ -180,6 +189,8 @@ class Grouping:
             plus = plus.take(np.flatnonzero(sent))
         if not self._retracts:
             return plus
+        if self._brief:
+            ended &= ~sent
         old = np.flatnonzero(ended)
         columns = (*self._key_frame.at(gid[old]), *(v.was().take(old) for v in values))
         minus = Batch(rows.time[old], rows.was[old], columns, np.full(len(old), -1, np.int8))

@@ -8,7 +8,7 @@ what their sums lost to rounding. Elsewhere `reliability` infers it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,12 @@ from penstock.state.strings import Strings
 _LARGEST = 2.0**63
 
 
+class Parts(Protocol):
+    """Arrays by place."""
+
+    def __getitem__(self, at: int, /) -> Array: ...
+
+
 class Table(NamedTuple):
     """[rows × levels]: what is there. Cells without rows hold zeros."""
 
@@ -30,7 +36,7 @@ class Table(NamedTuple):
     expired: Doubles | None
     """None: nothing, anywhere."""
     variance: Doubles | None
-    parts: Sequence[Array]
+    parts: Parts
     """What `plan.sampling.parts` asks for, in its order."""
     there: Mapping[int, Mask]
     """Of parts that are sums of integers: whether they are not NULL, as where 64 bits do not hold them."""

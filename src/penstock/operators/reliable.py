@@ -9,7 +9,8 @@ Cost       O(changed groups × levels) an instant; a window is never scanned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +124,7 @@ class ReliableAnswers:
         """The columns behind the keys, and whether there is an answer."""
         expired = variance = None
         if gone is not None:
-            expired, variance, doubt = (np.maximum(p, 0.0) for p in gone.parts)
+            expired, variance, doubt = (np.maximum(gone.parts[i], 0.0) for i in range(3))
             variance += doubt**2
         table = Table(rows.parts[0], expired, variance, rows.parts, rows.there)
         chosen = self._estimator.chosen(table)
@@ -227,11 +228,27 @@ def _moments(events: Sequence[_Events]) -> _Moments:
 class _Held(NamedTuple):
     """[moments × levels] of one input."""
 
-    parts: list[Array]
+    parts: _Parts
     there: dict[int, Mask]
     """Of some parts: whether they are not NULL."""
     exp: Ints
     """NEVER: there is nothing."""
+
+
+class _Parts:
+    """Arrays that are made when they are asked for: what only samples need is not, while nothing expires."""
+
+    def __init__(self, makers: Sequence[Callable[[], Array]]) -> None:
+        self._makers = makers
+        self._made: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __getitem__(self, at: int) -> Array:
+        if at not in self._made:
+            self._made[at] = self._makers[at]()
+        return self._made[at]
 
 
 class _Cells:
@@ -261,26 +278,32 @@ class _Cells:
         """What is held at every moment, after a batch whose columns begin with `skip` others; the last of it stays."""
         if batch is None or not len(batch):
             return _Held(
-                [self._slab[p][moments.gid] for p in self._parts],
+                _Parts([partial(_taken, self._slab[p], moments.gid) for p in self._parts]),
                 {i: self._slab[t][moments.gid] for i, t in self._there.items()},
                 self._slab["exp"][moments.gid],
             )
         source = _sources(moments, places, events, self._levels)
         groups = moments.gid[moments.last]
 
-        def after(field: str, values: Array, blank: int) -> Array:
+        final = source[moments.last]
+
+        def after(field: str, values: Array, blank: int) -> Callable[[], Array]:
             held = self._slab[field]
-            every = (held[groups].ravel(), values, np.array([blank], held.dtype))
-            now: Array = np.concatenate(every).take(source)
-            held[groups] = now[moments.last]
-            return now
+            every = np.concatenate((held[groups].ravel(), values, np.array([blank], held.dtype)))
+            held[groups] = every.take(final)
+            return partial(_taken, every, source)
 
         columns = batch.columns[skip:]
         return _Held(
-            [after(p, _filled(c), 0) for p, c in zip(self._parts, columns, strict=True)],
-            {i: after(t, _mask(columns[i]), False) for i, t in self._there.items()},
-            after("exp", batch.exp, NEVER),
+            _Parts([after(p, _filled(c), 0) for p, c in zip(self._parts, columns, strict=True)]),
+            {i: after(t, _mask(columns[i]), False)() for i, t in self._there.items()},
+            after("exp", batch.exp, NEVER)(),
         )
+
+
+def _taken(values: Array, where: Array) -> Array:
+    found: Array = values.take(where, axis=0)
+    return found
 
 
 def _sources(moments: _Moments, places: Array, events: _Events, levels: int) -> Array:

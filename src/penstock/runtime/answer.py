@@ -14,6 +14,8 @@ from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
 from penstock.operators.abilities import Holding
 from penstock.plan.edges import Edge
+from penstock.plan.expressions import Column as ColumnRef
+from penstock.plan.nodes import Filter, Node, Project, Reliable
 from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -55,6 +57,7 @@ class Answer:
         self._fields = root.node.schema
         self._types = [f.type for f in self._fields]
         self._strict = root.judged.pattern is Pattern.STRICT
+        self._nets = self._strict and not root.inner and not _apart(root.node)
         self.kept = keeps(root, keep)
         self._in_groups = root.group is not None and not self._strict
         """The groups themselves hold the answer: no view is kept."""
@@ -92,7 +95,7 @@ class Answer:
             if kept:
                 self._view.add(_gathered(batch), now)
             batch = _untold(batch)
-        if self._strict and not self._root.inner and batch.sign is not None and len(batch):
+        if self._nets and batch.sign is not None and len(batch):
             batch = self._netted(batch)
         if self._latest is not None and len(batch):
             news = self._latest.news(batch, now)
@@ -225,6 +228,20 @@ class Answer:
             if type_ is Type.STRING:
                 mark(column.values)
         self._arena.mark_strings(mark)
+
+
+def _apart(node: Node) -> bool:
+    """Whether no row that goes can equal one that comes in the same instant: groups that say nothing twice, by keys that are told."""
+    told: list[int] | None = None
+    while isinstance(node, Project | Filter):
+        if isinstance(node, Project):
+            plain = [o.expression for o in node.outputs]
+            if not all(isinstance(e, ColumnRef) for e in plain):
+                return False
+            names = [e.index for e in plain if isinstance(e, ColumnRef)]
+            told = names if told is None else [names[i] for i in told]
+        node = node.input
+    return isinstance(node, Reliable) and (told is None or set(range(node.keys)) <= set(told))
 
 
 def _gathered(batch: Batch) -> Batch:

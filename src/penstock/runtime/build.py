@@ -395,7 +395,8 @@ class _Builder:
             operator = SlidingSums(self._site(), node)
         else:
             (below_it,) = self._edges(node)
-            operator = Grouping(self._site(), node, below_it, retracts, self._strings)
+            brief = id(node) in self._asked
+            operator = Grouping(self._site(), node, below_it, retracts, self._strings, brief=brief)
         return self._stage(operator, *below)
 
     def reliable(self, node: Reliable, needed: Needed) -> int:
