@@ -14,6 +14,7 @@ import pytest
 
 import penstock
 from penstock.language import bind, parse
+from penstock.plan.levels import levels_of
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
 from penstock.rules import optimize
@@ -49,7 +50,11 @@ class Restarts:
             if name not in self._bound:
                 self._bound[name] = bind(parse(query.sql)[0], now.catalog).query
         queries = [
-            (query.name, top(optimize(self._bound[name].root)), query._standing.answer.kept)
+            (
+                query.name,
+                top(optimize(self._bound[name].root), levels_of(self._bound[name])),
+                query._standing.answer.kept,
+            )
             for name, query in was.queries.items()
         ]
         now.engine = restore(now.catalog, queries, read(self._path))
@@ -175,6 +180,7 @@ def test_what_has_grown_and_was_swept_comes_back(tmp_path: Path) -> None:
 OTHER = """
 import sys
 from penstock.language import bind, parse
+from penstock.plan.levels import levels_of
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.runtime.snapshot import read, restore

@@ -10,13 +10,13 @@ Without a lifespan nothing is shed: what waits is worked on some time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Ints
+from penstock.data.batch import Array, Ints
 from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.flow.stop import Determinant, Stop
@@ -62,6 +62,9 @@ class Fifo:
 
     def take_up(self, was: Mapping[str, Any]) -> None:
         """Go on with what was measured elsewhere."""
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        """Tell which string codes what it has measured is about."""
 
     # ------------------------------------------------------------------ parts of others
 

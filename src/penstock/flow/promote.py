@@ -99,12 +99,16 @@ class Promote(Fifo):
         some = rest[:, :: -(-rest.shape[1] // SAMPLE)]
         routes = self.scheduler.cores[core]
         found = routes.levels_at(stop, some)
+        self._looked(core, stop, some, found, rest.shape[1] / some.shape[1])
         for level, count in zip(*np.unique(found, return_counts=True), strict=True):
             if level < BACK_BURNER:
                 self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
         for one in routes.determinants:
             if not one.inputs <= stop.bound:
                 self._count(one.level, rest.shape[1] * self._foreseen(routes, stop, one))
+
+    def _looked(self, core: int, stop: Stop, rows: Ints, levels: Ints, weight: float) -> None:
+        """Some of the rows that expired unsorted, with their levels."""
 
     def _count(self, level: int, rows: float) -> None:
         self.expired[level] = self.expired.get(level, 0.0) + rows

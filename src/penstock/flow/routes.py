@@ -22,6 +22,7 @@ import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
+from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.flow import passes
 from penstock.flow.cores import Core, side_by_side
@@ -57,6 +58,8 @@ from penstock.state.pool import Slots
 from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
 
 NEVER = np.iinfo(np.int64).min
+LOOK = 0.05
+"""Units to look a row's value up among those that promise something."""
 UNKNOWN = 0.1
 """The share of rows for which a determinant holds, before any was asked."""
 RECENT = 0.3
@@ -114,6 +117,8 @@ class Routes:
         self.tally = np.zeros(1, np.int64)
         self.repeated: Callable[[Stop, Ints], Array | None] | None = None
         """Tells which rows stand back in their level (`flow.coverage`)."""
+        self.noticed: Callable[[Stop, Determinant, Ints], None] | None = None
+        """Looks at rows in which a classifier finds a level."""
 
     def _empty(self) -> list[Stock]:
         """Stocks of no rows."""
@@ -141,7 +146,7 @@ class Routes:
         self.meets = passes.meetings(self._itinerary, self.determinants)
         self._shares = [Share() for _ in self.determinants]
         for stop in self.stops:
-            stop.assessed = ()
+            stop.assessed = stop.promising = ()
         for which, stock in enumerate(self.stocks):
             stock.level[:] = BACK_BURNER
             if which in self.routes_by and not self.in_process:
@@ -152,6 +157,20 @@ class Routes:
 
     def path(self, route: Sequence[Stop], determinant: Determinant) -> range:
         return self._itinerary.path(route, determinant)
+
+    def sides(self, stop: Stop) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of a join by key: the partner and the target, each with the number of the index that is compared."""
+        assert stop.target is not None
+        own, other = (
+            (which, self._keys[which].index([e.side(which) for e in stop.equal]))
+            for which in (stop.partner, stop.target)
+        )
+        return own, other
+
+    def is_text(self, which: int, index: int) -> bool:
+        """Whether an index is over a string and nothing else."""
+        keys = self._keys[which].indexes[index]
+        return len(keys) == 1 and keys[0].type is Type.STRING
 
     @property
     def routes(self) -> list[list[Stop]]:
@@ -328,6 +347,26 @@ class Routes:
             rows[LEVEL, found] = one.level
             slots = rows[SLOTS + stop.route, found]
             driver.level[slots] = np.minimum(driver.level[slots], one.level)
+            if self.noticed is not None and len(found):
+                self.noticed(stop, one, rows[:, found])
+        return spent + self._promised(stop, rows)
+
+    def _promised(self, stop: Stop, rows: Ints) -> float:
+        """Let rows promise what the stop finds of them; of equally good promises the one that lasts longest (Works 2013, Def. 7).
+
+        A level spares looking for promises that are no better; a promise spares nothing (§6.3.2).
+        """
+        spent = 0.0
+        for one in stop.promising:
+            open_ = np.flatnonzero((rows[LEVEL] > one.best) & (rows[DESIGNATED] < one.designated))
+            if not len(open_):
+                continue
+            spent += LOOK * len(open_)
+            keys = self.stocks[one.which].indexes[one.index].key[rows[SLOTS + one.which, open_]]
+            found = one.table.find(keys)
+            better = (found >= 0) & (found < rows[LEVEL, open_]) & (found <= rows[PROMISE, open_])
+            rows[PROMISE, open_[better]] = found[better]
+            rows[DESIGNATED, open_[better]] = one.designated
         return spent
 
     def share_of(self, determinant: Determinant) -> float:
@@ -423,7 +462,7 @@ class Routes:
             self._built(stop.route, rows)
         one, stock = self.core.inputs[target], self.stocks[target]
         index = stock.indexes[self._keys[target].index([e.side(target) for e in stop.equal])]
-        keys = self._probe_keys(stop, rows)
+        keys = self.probe_keys(stop, rows)
         since, until, seq = rows[TS], rows[END], rows[SEQ]
         first, depth = rows[NEXT], passes.depths(stop, rows, level, self._hopeful(stop))
         few = int(passes.FEW / (1 + stop.tested))
@@ -472,7 +511,7 @@ class Routes:
         route = self.routes_by[stop.route]
         return stop.at == self.meets[stop.route] and not any(s.assessed for s in route)
 
-    def _probe_keys(self, stop: Stop, rows: Ints) -> Ints:
+    def probe_keys(self, stop: Stop, rows: Ints) -> Ints:
         if stop.partner < 0:
             return np.zeros(rows.shape[1], np.int64)
         number = self._keys[stop.partner].index([e.side(stop.partner) for e in stop.equal])
@@ -483,14 +522,24 @@ class Routes:
         """Let rows wait before a stop: unsorted if its classifier may find a better level, else by the level they have."""
         if not rows.shape[1]:
             return
-        if stop.assessed:
-            open_ = rows[LEVEL] > stop.assessed[0].level
+        if stop.assessed or stop.promising:
+            open_ = self._open(stop, rows)
             if open_.all():
                 stop.unsorted.put(rows)
                 return
             stop.unsorted.put(rows[:, open_])
             rows = rows[:, ~open_]
         self.line_up(stop, rows, active)
+
+    def _open(self, stop: Stop, rows: Ints) -> Array:
+        """Which rows a classifier has something to look at."""
+        open_: Array = np.zeros(rows.shape[1], np.bool_)
+        if stop.assessed:
+            open_ |= rows[LEVEL] > stop.assessed[0].level
+        if stop.promising:
+            best = min(one.best for one in stop.promising)
+            open_ |= (rows[LEVEL] > best) & (rows[PROMISE] == BACK_BURNER)
+        return open_
 
     def line_up(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
         """Let rows wait before an operator, by the level they go by; one that is not active is none."""

@@ -11,7 +11,7 @@ Lifespan   a row that waited longer is dropped where it is taken from its lane, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from penstock.data.batch import Batch, Ints
 from penstock.flow.aside import EXPIRED, SHED, Aside
 from penstock.flow.coverage import Coverages
-from penstock.flow.routes import Routes
+from penstock.flow.routes import LOOK, Routes
 from penstock.flow.stop import Stop
 from penstock.flow.tallies import Tallies
 from penstock.state.arena import Arena
@@ -47,6 +47,8 @@ class Job:
     """They wait for the classifier."""
     again: bool = False
     """Other rows of their objects go ahead."""
+    behind: bool = False
+    """They go by a level that others of their stream promise, and nothing is known of them."""
 
 
 class Scheduler:
@@ -72,6 +74,10 @@ class Scheduler:
         """Keeps rows that are dropped, if anybody wants to see them."""
         self.moment = 0
         """The moment of processing time that it has come to."""
+        self.passes: Callable[[int, Stop, Ints], None] | None = None
+        """Looks at rows that are about to be worked on."""
+        self.doubtful: dict[tuple[int, int], int] = {}
+        """By core and stream of whose rows some promise something: the best level that others of them may meet all the same."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
         self.coverage = Coverages(())
@@ -96,26 +102,33 @@ class Scheduler:
         for number, core in enumerate(self.cores):
             for route in core.routes:
                 pending = BACK_BURNER  # the best level that a classifier further on may find
-                ranked = any(stop.assessed for stop in route)
+                hoped = BACK_BURNER  # the same of promises, before any was looked for
+                looked = min((stop.at for stop in route if stop.promising), default=len(route))
+                ranked = any(stop.assessed or stop.promising for stop in route)
+                doubtful = self.doubtful.get((number, route[0].route), BACK_BURNER)
+                until = max((p.designated for stop in route for p in stop.promising), default=-1)
                 for stop in reversed(route):
-                    found = min((d.level for d in stop.assessed), default=BACK_BURNER)
+                    assessed = min((d.level for d in stop.assessed), default=BACK_BURNER)
                     known = ranked or stop.at > core.meets[stop.route]
-                    for level, lane in stop.lanes.items():
-                        if len(lane):
-                            yield Job(number, stop, self._urgency(level, pending, known), lane, False)
-                    for level, lane in stop.again.items():
-                        if len(lane):
-                            yield Job(number, stop, self._urgency(level, pending, known), lane, False, True)
-                    for level, lane in stop.aside.items():
+                    rest = doubtful if stop.at <= until else BACK_BURNER
+                    later = min(pending, hoped) if stop.at < looked else pending
+                    for again, lanes in ((False, stop.lanes), (True, stop.again)):
+                        for level, lane in sorted(lanes.items()):
+                            if len(lane):
+                                urgency = self._urgency(min(level, rest), later, known)
+                                yield Job(number, stop, urgency, lane, False, again, rest < level)
+                    for level, lane in sorted(stop.aside.items()):
                         if len(lane):
                             yield Job(number, stop, level, lane, False)
-                    pending = min(pending, found)
+                    pending = min(pending, assessed)
+                    hoped = min([hoped, *(p.best for p in stop.promising)])
                     if len(stop.unsorted):
+                        found = min([assessed, *(p.best for p in stop.promising)])
                         yield Job(number, stop, self._urgency(found, pending, ranked), stop.unsorted, True)
 
     def _urgency(self, level: int, pending: int, known: bool) -> int:
-        """By which level rows go: their own; or the best that may be found of them; or, where their stream has none, the best
-        that rows have which they may still meet."""
+        """By which level rows go: their own, or what they promise; or the best that may be found of them; or, where their stream has
+        none, the best that rows have which they may still meet."""
         if not self.active:
             return BACK_BURNER
         if not known:
@@ -134,6 +147,7 @@ class Scheduler:
                 j.again,
                 -j.stop.at,
                 not j.sorts,
+                j.behind,
             ),
             default=None,
         )
@@ -186,7 +200,11 @@ class Scheduler:
     def _block(self, job: Job, units: float) -> int:
         """How many rows to take at once: no more than there are units for, and so few that none grows old on the way."""
         stop = job.stop
-        price = max(sum(d.cost for d in stop.assessed), LEAST) if job.sorts else max(stop.cost, 1.0)
+        price = (
+            max(sum(d.cost for d in stop.assessed) + LOOK * len(stop.promising), LEAST)
+            if job.sorts
+            else max(stop.cost, 1.0)
+        )
         most = BLOCK if job.sorts or stop.came >= FEW else FEW
         if self.lifespan is not None:
             units = min(units, self.lifespan / self.pace / PARTS)
@@ -194,6 +212,8 @@ class Scheduler:
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
         core, stop = self.cores[job.core], job.stop
+        if self.passes is not None:
+            self.passes(job.core, stop, rows)
         # What rows that were dropped would have come to is estimated for whole rows only.
         level = job.level if not self.atomic and self.unmade is None else BACK_BURNER
         out, took, left = core.work(stop, rows, level)
@@ -258,23 +278,36 @@ class Scheduler:
                     if rows is not None:
                         self._expire(number, stop, rows)
 
-    def rearrange(self) -> None:
-        """Let rows that wait stand where they belong by the levels that are active and the determinants assessed now."""
-        if not self.atomic and self.active - self._asked:
-            self._due += sum(core.assess_stored() for core in self.cores)
-        self._asked = self.active
-        for core in self.cores:
+    def rearrange(self, only: Collection[tuple[int, int]] | None = None) -> None:
+        """Let rows that wait stand where they belong by the levels that are active and what classifiers look at now.
+
+        `only`: the streams, by core, for which that has changed.
+        """
+        self._asked &= self.active
+        if not self.atomic:
+            self.look_back()
+        for number, core in enumerate(self.cores):
             for stop in core.stops:
-                lanes, aside = [stop.unsorted, *stop.lanes.values(), *stop.again.values()], stop.aside
-                stop.unsorted, stop.lanes, stop.again, stop.aside = Lane(), {}, {}, {}
-                for lane in lanes:
+                if only is not None and (number, stop.route) not in only:
+                    continue
+                aside = stop.aside
+                stop.aside = {}
+                waiting = stop.every()
+                stop.unsorted, stop.lanes, stop.again = Lane(), {}, {}
+                for lane in waiting:
                     rows = lane.all()
                     if rows is not None:
-                        self.enqueue(self.cores.index(core), stop, rows)
-                for lane in aside.values():
+                        self.enqueue(number, stop, rows)
+                for _, lane in sorted(aside.items()):
                     rows = lane.all()
                     if rows is not None:
                         core.put_aside(stop, rows, self.active)
+
+    def look_back(self) -> None:
+        """Ask stored rows for their levels, once levels are active of which they were not asked."""
+        if self.active - self._asked:
+            self._due += sum(core.assess_stored() for core in self.cores)
+        self._asked = self.active
 
     def cover(self, coverage: Coverages) -> None:
         """Keep to what COVER promises."""

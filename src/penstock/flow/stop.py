@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from penstock.operators.conditions import Equality
 from penstock.plan.expressions import Expression
+from penstock.state.frequent import Table
 from penstock.state.lanes import Lane
 
 UNSORTED, AGAIN, ASIDE = "unsorted", "+", "~"
@@ -20,6 +23,25 @@ class Determinant:
     criteria: Expression
     inputs: frozenset[int]
     cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Promising:
+    """What a classifier looks up to find promising rows (the dynamic assessment set of Works 2013, §6.3.2): values of an index of a
+    bound input, each with the best level of the rows that are to be met with it at the designated stop."""
+
+    designated: int
+    which: int
+    index: int
+    levels: tuple[tuple[int, int], ...]
+    """Values and their levels, in order."""
+    table: Table
+    best: int
+
+    @classmethod
+    def of(cls, designated: int, which: int, index: int, levels: tuple[tuple[int, int], ...]) -> Promising:
+        values, numbers = (np.array(part, np.int64) for part in zip(*levels, strict=True))
+        return cls(designated, which, index, levels, Table(values, numbers), int(numbers.min()))
 
 
 @dataclass(slots=True)
@@ -46,6 +68,8 @@ class Stop:
     """What that costs a candidate."""
     assessed: tuple[Determinant, ...] = ()
     """What the classifier evaluates now, best level first."""
+    promising: tuple[Promising, ...] = ()
+    """What it looks up now, of rows that promise nothing and have no level as good."""
     unsorted: Lane = field(default_factory=Lane)
     lanes: dict[int, Lane] = field(default_factory=dict)
     again: dict[int, Lane] = field(default_factory=dict)
@@ -86,9 +110,10 @@ class Stop:
         return [lane for _, lane in self.named()]
 
     def named(self) -> list[tuple[str, Lane]]:
-        named = [(str(level), lane) for level, lane in self.lanes.items()]
-        named += [(f"{level}{AGAIN}", lane) for level, lane in self.again.items()]
-        named += [(f"{level}{ASIDE}", lane) for level, lane in self.aside.items()]
+        """In an order that does not hang on which lanes were needed first: it is the same after a restart."""
+        named = [(str(level), lane) for level, lane in sorted(self.lanes.items())]
+        named += [(f"{level}{AGAIN}", lane) for level, lane in sorted(self.again.items())]
+        named += [(f"{level}{ASIDE}", lane) for level, lane in sorted(self.aside.items())]
         return [(UNSORTED, self.unsorted), *named]
 
     def lane(self, name: str) -> Lane:

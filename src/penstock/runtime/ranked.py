@@ -29,6 +29,7 @@ from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.aside import Aside
 from penstock.flow.cores import cores
 from penstock.flow.coverage import Coverage, Coverages
+from penstock.flow.prefer import Prefer
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.tallies import Tallies, place
@@ -66,7 +67,7 @@ ALLOCATED: dict[str, type[Fifo]] = {
     "random": Random,
     "semantic": Semantic,
     "promote": Promote,
-    "prefer": Promote,
+    "prefer": Prefer,
 }
 ORDERED = ("promote", "prefer")
 """Allocations by which the best level goes first."""
@@ -388,6 +389,7 @@ class Ranked(Pipeline):
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         super().mark_strings(mark)
         self._above.mark_strings(mark)
+        self.allocation.mark_strings(mark)
         for n, part in enumerate(self._incoming):
             for _, schema, batch in self._places(n, part):
                 mark_rows(mark, schema, batch)

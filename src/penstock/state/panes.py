@@ -40,7 +40,8 @@ class Panes:
             self._runs.setdefault(one, []).append(mine)
 
     def take(self, until: int, exp: Ints) -> Slots:
-        """Slots whose rows end until then, which are here no more; `exp`: by slot."""
+        """Slots whose rows end until then, which are here no more; `exp`: by slot. In order: slots are given anew in the order in which
+        they become free, and that must not hang on whether runs were made again."""
         found = []
         for pane in [p for p in self._runs if p * self._width <= until]:
             runs = self._runs.pop(pane)
@@ -51,4 +52,4 @@ class Panes:
                     self._runs[pane] = [slots[~over]]
                     slots = slots[over]
             found.append(slots)
-        return np.concatenate(found) if found else NO_SLOTS
+        return np.sort(np.concatenate(found)) if found else NO_SLOTS

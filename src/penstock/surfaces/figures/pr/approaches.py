@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.flow.preference.search import basic
+
 PR_JOIN, PR_PRUNE, PR, PP, SEM, RAND, TRAD = "PR-Join", "PR-Prune", "PR", "PP", "sem", "rand", "trad"
 ALLOCATION = {
     PR_JOIN: "prefer",
@@ -27,3 +29,5 @@ def settle(pipeline: Any, approach: str) -> None:
     """Let a running query do as an approach does where that is no option of a session."""
     if approach in (PR_PRUNE, PR):
         pipeline.scheduler.atomic = True
+    if approach == PR:
+        pipeline.allocation.search = basic

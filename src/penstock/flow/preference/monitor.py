@@ -1,0 +1,226 @@
+"""The monitor of preferential results: which join values significant rows have, and how many rows may meet them.
+
+Paper      Works 2013, §6.4 (Def. 11 and 12).
+Counted    rows in which a classifier finds a level, by the join values that others will look them up with: those that the first
+           classifier of a route finds; where it does not look, some of the rows that come, and of those that were there before; some of those that
+           expired unsorted. Partial results with a level, where they look others up with a value of another stream. And all rows that come, for the values that are there (Def. 12).
+State      for every attribute and level `ROOM` values (`state.frequent`), however many there are. It is saved with the rows that wait.
+Fading     by how long rows are alive: after `LASTS` times as long a row counts e times less. So it follows change.
+Cost       while busy, and only of queries with levels: a look-up of every row that comes, for each attribute and level; of the few that are
+           significant O(ROOM).
+
+A string is known by its code (`state.strings`), so codes that are counted are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from penstock.data.batch import Array, Ints
+from penstock.data.clock import FOREVER
+from penstock.flow.preference.attributes import Attribute, attributes, runs
+from penstock.flow.routes import Routes
+from penstock.flow.stop import Determinant, Stop
+from penstock.state.frequent import Floats, Frequent
+from penstock.state.lanes import BACK_BURNER, END, LEVEL, SLOTS, TS
+
+ROOM = 64
+"""Values that are counted of an attribute and level."""
+SAMPLE = 256
+"""Rows that are looked at in a step where classifiers do not look at all of them."""
+LASTS = 4.0
+"""How many times as long as rows are alive it takes to forget them: who mattered is likely to come again."""
+SURPRISED = 3.0
+"""So many rows with a value were to be expected of a stream, and there was none: it does not have the value."""
+SLOWLY = 0.98
+"""What is left of a count after a step if rows stay for ever."""
+
+
+class Monitor:
+    """Of one core. `levels`: those of the query, best first."""
+
+    def __init__(self, core: Routes, levels: Sequence[int], room: int = ROOM) -> None:
+        self.core = core
+        self.levels = list(levels)
+        streams = set(core.routes_by)
+        found, of = attributes(core)
+        kept = [one for one in found if len(streams & set(one.sides)) > 1] if levels else []
+        self.attributes: tuple[Attribute, ...] = tuple(kept)
+        """Those by which streams meet streams."""
+        numbers = {one.number for one in kept}
+        self.of = {place: n for place, n in of.items() if n in numbers}
+        """By route and place: the number of a join's attribute."""
+        self.runs = {i: runs(route, self.of) for i, route in core.routes_by.items()}
+        self.ranked = {
+            i for i, route in core.routes_by.items() if any(core.path(route, d) for d in core.determinants)
+        }
+        """The streams that have levels by themselves."""
+        sides = len(core.core.inputs)
+        self.sketches = {(one.number, level): Frequent(room, sides) for one in kept for level in self.levels}
+        self._own = {
+            i: [(one.number, one.sides[i]) for one in kept if i in one.sides] for i in core.routes_by
+        }
+        self._asked = {
+            (stop.route, stop.at): (stop.partner, self.of[stop.route, stop.at]) for stop in self._lent()
+        }
+        self._reached: int | None = None
+        self._alive = 0.0
+        """How long rows are alive, of late; 0: for ever."""
+
+    def _lent(self) -> Iterator[Stop]:
+        """Joins that look rows up with a value of a stream that has no levels, but is part of results that have: the first of a route."""
+        for route in self.core.routes:
+            seen = set()
+            for stop in route:
+                if (stop.route, stop.at) not in self.of or stop.partner in seen:
+                    continue
+                seen.add(stop.partner)
+                if (
+                    stop.partner != stop.route
+                    and stop.partner in self.core.routes_by
+                    and stop.partner not in self.ranked
+                ):
+                    yield stop
+
+    # ------------------------------------------------------------------ rows are counted
+
+    def came(self, which: int, rows: Ints) -> None:
+        """Rows of a stream come."""
+        slots = rows[SLOTS + which]
+        self._meet(which, slots)
+        if which in self.ranked and not self._sorted_first(which):
+            self._sample(which, slots)
+
+    def _meet(self, which: int, slots: Array) -> None:
+        for number, index in self._own[which]:
+            keys = self.core.stocks[which].indexes[index].key[slots]
+            for level in self.levels:
+                self.sketches[number, level].meet(which, keys)
+
+    def _sorted_first(self, which: int) -> bool:
+        """Whether rows of a stream are classified, as far as they can be by themselves, before anything else is done with them."""
+        first = self.core.routes_by[which][0].assessed
+        return bool(first) and all(d in first for d in self.core.determinants if d.inputs == {which})
+
+    def _sample(self, which: int, slots: Ints) -> None:
+        if len(slots):
+            some = slots[:: -(-len(slots) // SAMPLE)]
+            levels = self._levels_of(which, some)
+            for level in np.unique(levels[levels < BACK_BURNER]).tolist():
+                self._count(which, level, some[levels == level], len(slots) / len(some))
+
+    def found(self, stop: Stop, determinant: Determinant, rows: Ints) -> None:
+        """A determinant turns out to be true of rows; those of one stream alone are counted as they come, or here."""
+        if determinant.inputs != {stop.route} or (stop.at == 0 and self._sorted_first(stop.route)):
+            self._count(stop.route, determinant.level, rows[SLOTS + stop.route])
+
+    def lost(self, stop: Stop, level: int, rows: Ints, weight: float) -> None:
+        """Rows that expired unsorted, and would have been of a level."""
+        if stop.at == 0 and self._sorted_first(stop.route):
+            self._count(stop.route, level, rows[SLOTS + stop.route], weight)
+
+    def _count(self, which: int, level: int, slots: Ints, weight: float = 1.0) -> None:
+        for number, index in self._own[which]:
+            keys = self.core.stocks[which].indexes[index].key[slots]
+            self.sketches[number, level].count(which, keys, weight)
+
+    def passes(self, stop: Stop, rows: Ints) -> None:
+        """Partial results are about to be joined further."""
+        asked = self._asked.get((stop.route, stop.at))
+        if asked is None:
+            return
+        partner, number = asked
+        known = np.flatnonzero(rows[LEVEL] < BACK_BURNER)
+        if len(known):
+            keys, level = self.core.probe_keys(stop, rows)[known], rows[LEVEL, known]
+            for one in np.unique(level).tolist():
+                if (number, one) in self.sketches:
+                    self.sketches[number, one].count(partner, keys[level == one])
+
+    def look_around(self) -> None:
+        """Rows that are there and were never classified: which of them are significant, and whom may they meet?"""
+        if not self.attributes:
+            return
+        for which in sorted(self.ranked):
+            self._sample(which, self._unclassified(which))
+        for which in self.core.routes_by:
+            held = self.core.stocks[which].stored()
+            self._meet(which, held)
+
+    def _unclassified(self, which: int) -> Ints:
+        """Rows that were built before anything was classified."""
+        stock = self.core.stocks[which]
+        slots = stock.stored()
+        found: Ints = slots[(stock.built[slots] < 0) & (stock.level[slots] == BACK_BURNER)].astype(np.int64)
+        return found
+
+    def _levels_of(self, which: int, slots: Ints) -> Ints:
+        """Levels of rows, as far as they can be told of one alone."""
+        rows = np.full((SLOTS + len(self.core.core.inputs), len(slots)), -1, np.int64)
+        rows[TS], rows[SLOTS + which] = self.core.stocks[which].ts[slots], slots
+        return self.core.levels_of(rows, frozenset({which}))
+
+    def occurs(self, number: int, level: int, which: int, target: int) -> Array:
+        """By value of a sketch: whether rows of another input have it; if none has, as long as too few came to be surprised."""
+        sketch = self.sketches[number, level]
+        seen = sketch.met(target) + sketch.counted(target)
+        awaited = sketch.met(which) * (sketch.came[target] / max(sketch.came[which], 1.0))
+        there: Array = (seen > 0) | (awaited < SURPRISED)
+        return there
+
+    def grown(self) -> bool:
+        """Whether there are new values since the last time."""
+        new = any(sketch.grown for sketch in self.sketches.values())
+        for sketch in self.sketches.values():
+            sketch.grown = False
+        return new
+
+    def promising(self, number: int, level: int, which: int) -> Floats:
+        """By value of a sketch: rows a step of an input that have it and are not of the level or a better one (Def. 12)."""
+        sketch = self.sketches[number, level]
+        rows = sketch.met(which).copy()
+        for one in self.levels[: self.levels.index(level) + 1]:
+            other = self.sketches[number, one]
+            _, mine, theirs = np.intersect1d(sketch.values, other.values, return_indices=True)
+            rows[mine] -= other.counted(which)[theirs]
+        all_ = sketch.came[which]
+        rate = self.core.arrived_of_late.get(which, 0.0) / all_ if all_ > 0 else 0.0
+        return np.maximum(rows, 0.0) * rate
+
+    def fade(self, arrived: Sequence[Ints]) -> None:
+        """Before a step's rows are counted: forget as much as has left the windows since the last."""
+        if not self.attributes or not arrived:
+            return
+        begin, end = (np.concatenate([rows[row] for rows in arrived]) for row in (TS, END))
+        alive = np.flatnonzero(end < FOREVER)
+        lasts = float((end[alive] - begin[alive]).mean()) if len(alive) else 0.0
+        self._alive = lasts if not self._alive else self._alive + 0.1 * (lasts - self._alive)
+        reached = int(begin.max())
+        if self._reached is not None:
+            gone = max(reached - self._reached, 0)
+            left = exp(-gone / (LASTS * self._alive)) if self._alive > 0 else SLOWLY
+            if left < 1:
+                for sketch in self.sketches.values():
+                    sketch.fade(left)
+        self._reached = reached if self._reached is None else max(reached, self._reached)
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        for one in self.attributes:
+            if all(self.core.is_text(i, k) for i, k in one.sides.items()):
+                for level in self.levels:
+                    mark(self.sketches[one.number, level].values.astype(np.int32))
+
+    def save(self) -> dict[str, Any]:
+        sketches = [[number, level, sketch.save()] for (number, level), sketch in self.sketches.items()]
+        return {"sketches": sketches, "reached": self._reached, "alive": self._alive}
+
+    def take_up(self, was: Mapping[str, Any]) -> None:
+        for number, level, told in was["sketches"]:
+            self.sketches[number, level].take_up(told)
+        self._reached, self._alive = was["reached"], was["alive"]
