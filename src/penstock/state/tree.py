@@ -338,5 +338,4 @@ class TreeState:
         filters[:, :, kernel.BITS] = kernel.PANES * (np.cumsum(sizes).reshape(sizes.shape) - sizes)
         filters[:, :, kernel.PANE] = sizes - 1
         self.bits = self._arena.array(f"{self._name}.bits", np.uint64, kernel.PANES * int(sizes.sum()), 0)
-        if len(old):
-            store.move_bits(self.spec, was, self.regs, old, self.bits)
+        store.move_bits(self.spec, was, self.regs, old, self.bits)
