@@ -11,6 +11,7 @@ import pytest
 
 import penstock
 from penstock.plan.functions import FUNCTIONS
+from penstock.surfaces.cli import FigureName
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,6 +64,18 @@ def test_ranked_examples_tell_answers_of_every_rank_the_best_first(name: str) ->
         assert len(re.findall(r"^[A-Z][\w ]+: \d+\.\d\d$", lines, re.MULTILINE)) == 10
 
 
+def test_when_news_breaks_our_own_investments_go_first() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec((ROOT / "examples/breaking_news.py").read_text(encoding="utf-8"), {})
+    rows = re.findall(r"^rank (.): +([\d,]+) +([\d,]+) +([\d,]+)$", printed.getvalue(), re.MULTILINE)
+    assert [rank for rank, *_ in rows] == ["1", "2", "3", "-"]
+    every, fifo, prefer = ([int(row[at].replace(",", "")) for row in rows] for at in (1, 2, 3))
+    assert fifo[0] < 0.1 * every[0]
+    assert 2 * fifo[0] < prefer[0] <= every[0]
+    assert prefer[3] < fifo[3] < every[3]
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 )
@@ -95,3 +108,26 @@ def test_the_language_page_lists_every_function() -> None:
     syntax = {"and", "or", "not", "case", "cast", "in", "like", "neg"}
     named = {f for f in FUNCTIONS if f.isidentifier() and not f.startswith("is_")}
     assert listed == named - syntax
+
+
+def rows_of_papers() -> list[tuple[str, str, str, str]]:
+    """Row, file, test and figure of every line of the tables."""
+    text = (ROOT / "docs/references.md").read_text(encoding="utf-8")
+    cells = [[c.strip() for c in line.strip("|\n ").split(" | ")] for line in text.splitlines()]
+    return [(c[0], c[2], c[3], c[4]) for c in cells if len(c) == 5 and re.match(r"[JUCTS]\d", c[0])]
+
+
+def test_files_tests_and_figures_of_every_row_exist() -> None:
+    figures = {name.value for name in FigureName}
+    for row, files, tests, drawn in rows_of_papers():
+        for column, folder in ((files, "src/penstock"), (tests, "tests")):
+            for name in re.findall(r"`([\w/.*]+\.(?:py|golden))", column):
+                found = list(ROOT.glob(name)) or list((ROOT / folder).glob(f"**/{name}"))
+                assert found, f"{row}: {name}"
+        for file, test in re.findall(r"`([\w/]+\.py)::(\w+)`", tests):
+            assert any(
+                f"def {test}(" in p.read_text(encoding="utf-8")
+                for p in (ROOT / "tests").glob(f"**/{Path(file).name}")
+            )
+        assert files.count("`") >= 2 and tests.count("`") >= 2, row
+        assert set(re.findall(r"\b(?:upa|cacq|jit|pp|tpag|pr|prj)-[\w.-]*\w", drawn)) <= figures, row

@@ -146,7 +146,7 @@ class Outcome:
     ages: Ints
     """Results by the steps that they took, the one in which they came included, and by rank."""
     disorder: float
-    """Of results that follow another of the same step, those that are of a better rank than it."""
+    """Of results that follow another of the same busy step, those that are of a better rank than it."""
     stored: float
     """Rows in the states of joins, while it is busy; and in queues."""
     waiting: float
@@ -196,8 +196,9 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
             rank = changes["__rank"].fill_null(0).to_numpy()
             np.add.at(told, (came, rank), 1)
             np.add.at(ages, (np.minimum(step - came + 1, len(ages) - 1), rank), 1)
-            pairs += len(rank) - 1
-            worse += overtaken(rank)
+            if budget is not None and pipeline.busy:
+                pairs += len(rank) - 1
+                worse += overtaken(rank)
         if budget is not None and pipeline.busy:
             kept.append((_stored(pipeline), pipeline.waiting))
     stored, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
