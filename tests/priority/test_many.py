@@ -97,6 +97,7 @@ def test_the_order_is_one_for_all_queries(seed: int, monkeypatch: pytest.MonkeyP
         significance=setting,
         guaranteed=guaranteed,
         allocation="promote",
+        share=False,
     )
     names = {id(flow.pipeline(name).scheduler): name for name in flow.queries}
     usual, blocks, wrong = Scheduler._block, [0], []
@@ -151,7 +152,11 @@ def worked(
 ) -> dict[str, Counter[int | None]]:
     """How many results of each rank two equal queries told."""
     flow = Flow(
-        {"q": (RANKED, weights[0]), "r": (RANKED, weights[1])}, budget=budget, significance=setting, **options
+        {"q": (RANKED, weights[0]), "r": (RANKED, weights[1])},
+        budget=budget,
+        significance=setting,
+        share=False,
+        **options,
     )
     for until, tables in steps(30, 200, 1):
         flow.take(until, {"a": tables["a"]})
@@ -175,7 +180,7 @@ def test_impartial_lets_levels_interleave() -> None:
 
 
 def test_shared_divides_a_place_by_weight() -> None:
-    flow = Flow({"q": (RANKED, 3.0), "r": (RANKED, 1.0)}, budget=100, significance="shared")
+    flow = Flow({"q": (RANKED, 3.0), "r": (RANKED, 1.0)}, budget=100, significance="shared", share=False)
     spent = Counter[str]()
     for until, tables in steps(20, 200, 1):
         flow.take(until, {"a": tables["a"]})

@@ -51,6 +51,17 @@ class Job:
     """They go by a level that others of their stream promise, and nothing is known of them."""
 
 
+@dataclass(slots=True)
+class Made:
+    """Results of a core: the levels that were known of them, how late they are, and how much of that their last operator took."""
+
+    core: int
+    batch: Batch
+    levels: Ints
+    ages: Ints
+    lag: int
+
+
 class Scheduler:
     """Over the routes of a query's cores. `active`: the levels that go first."""
 
@@ -161,14 +172,12 @@ class Scheduler:
         job = self._next()
         return None if job is None else job.level
 
-    def run(
-        self, units: float, began: int, goes: Callable[[int], bool]
-    ) -> tuple[list[tuple[int, Batch]], float]:
+    def run(self, units: float, began: int, goes: Callable[[int], bool]) -> tuple[list[Made], float]:
         """Work for so many units from a moment of processing time on: results, and units spent.
 
         `goes`: whether to go on with a level; a block of rows is worked on anyway.
         """
-        results: list[tuple[int, Batch]] = []
+        results: list[Made] = []
         spent, some, self._due = self._due, False, 0.0
         while spent < units:
             job = self._next()
@@ -191,7 +200,7 @@ class Scheduler:
             else:
                 took, made = self._worked(job, rows, began + int(spent * self.pace))
                 if made is not None:
-                    results.append((job.core, made))
+                    results.append(made)
             spent += took
             who = job.core, stop.route
             self._had[who] = self._had.get(who, 0.0) + took
@@ -210,7 +219,7 @@ class Scheduler:
             units = min(units, self.lifespan / self.pace / PARTS)
         return max(1, int(min(most, units / price)))
 
-    def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Batch | None]:
+    def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Made | None]:
         core, stop = self.cores[job.core], job.stop
         if self.passes is not None:
             self.passes(job.core, stop, rows)
@@ -229,8 +238,8 @@ class Scheduler:
         if self.made is not None:
             self.made(job.core, out)
         made = core.made(out)
-        self.tallies.delivered(out[LEVEL], now + int(took * self.pace) - out[CAME])
-        return took, made
+        lag = int(took * self.pace)
+        return took, Made(job.core, made, out[LEVEL], now + lag - out[CAME], lag)
 
     def _fresh(self, job: Job, rows: Ints, now: int) -> Ints:
         """Rows that are worth going on with."""

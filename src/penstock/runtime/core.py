@@ -83,7 +83,7 @@ class CoreRun:
             workshop.pipeline(one.node, f"{self._name}.window{i}.") for i, one in enumerate(core.inputs)
         ]
         self._finish = self._finishing(core)
-        wanted = _wanted(core)
+        wanted = wanted_of(core)
         asked = (*core.predicates, *(d.criteria for d in disjuncts))
         stored = frozenset(range(len(core.schema)) if workshop.keeps_all else ())
         self._kept = sorted(wanted | stored | {c.index for e in asked for c in columns(e)}) or [0]
@@ -112,6 +112,11 @@ class CoreRun:
             _finishing(self.workshop.site(f"{self._name}.finish{i}"), node)
             for i, node in enumerate(reversed(core.above))
         ]
+
+    def leave_to(self, cores: Sequence[Core]) -> list[list[Operator]]:
+        """Give results as they are: these, over the same core, have projections and filters of their own."""
+        self._finish = []
+        return [self._finishing(core) for core in cores]
 
     def rerank(self, core: Core, disjuncts: Sequence[Disjunct]) -> None:
         """The same core with other criteria, and what its results say of their rank."""
@@ -213,7 +218,7 @@ def _numbered(one: Input) -> Schema:
     return tuple(Field(f"c{k}", f.type) for k, f in enumerate(one.schema))
 
 
-def _wanted(core: Core) -> frozenset[int]:
+def wanted_of(core: Core) -> frozenset[int]:
     """Columns of the core's inputs that its results are made of."""
     needed = all_of(core.node)
     for node in core.above:

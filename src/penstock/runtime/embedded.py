@@ -39,6 +39,7 @@ from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
+from penstock.runtime.riders import ridden
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
@@ -164,6 +165,7 @@ class Engine:
             standing.replanning = Replanning(replan, root)
         self.queries[name.lower()] = standing
         self._running.begin(standing, tail)
+        self._running.weigh(standing, weight)
         if since > now:
             self._later.append(standing)
         for stream in pipeline.streams:
@@ -188,7 +190,10 @@ class Engine:
         """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
         self.check_idle()
         self.settle()
-        if isinstance(standing.pipeline, Ranked):
+        rides = self._running.riders(standing)
+        if rides is not None:
+            self._alter_rider(*rides, root)
+        elif isinstance(standing.pipeline, Ranked):
             if root.levels.ranks == standing.root.levels.ranks:
                 standing.pipeline.outlive(root.levels.lifespan)
             else:
@@ -196,6 +201,28 @@ class Engine:
         elif root.levels.ranks != standing.root.levels.ranks:
             self._running.rerank(standing, root)
         standing.root = replace(standing.root, node=root.node, levels=root.levels)
+
+    def _alter_rider(self, pipeline: Ranked, which: int, root: Root) -> None:
+        assert pipeline.riders is not None
+        rider = pipeline.riders.every[which]
+        before = rider.root
+        if ridden(root) is None:
+            raise StateError(
+                "the query runs together with others, which what COVER promises is not for",
+                hint="register the query anew, with the new ranks",
+            )
+        rider.be(root)
+        try:
+            pipeline.regroup()
+        except StateError:
+            rider.be(before)
+            pipeline.regroup()
+            raise
+
+    def weigh(self, standing: Standing, weight: float) -> None:
+        """A query counts for something else beside others, from now on."""
+        self.check_idle()
+        self._running.weigh(standing, weight)
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]
@@ -381,7 +408,12 @@ class Engine:
 
     def loads(self) -> dict[str, dict[str, Any]]:
         """By query: what waits, and what became of rows by rank, where steps have a budget."""
-        return {s.name: s.pipeline.load() for s in self.queries.values() if isinstance(s.pipeline, Ranked)}
+        return {
+            s.name: tail.pipeline.load(which)
+            for tail in self.tails.values()
+            if isinstance(tail.pipeline, Ranked)
+            for which, s in enumerate(tail.standings)
+        }
 
     def dropped(self) -> dict[str, pa.Table]:
         """By query: what was dropped since somebody asked last, where it is kept."""

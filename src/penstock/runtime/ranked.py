@@ -32,6 +32,8 @@ from penstock.flow.coverage import Coverage, Coverages
 from penstock.flow.prefer import Prefer
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
+from penstock.flow.significance import Place
+from penstock.flow.significance import place as place_of
 from penstock.flow.tallies import Tallies, place
 from penstock.operators.abilities import Holding
 from penstock.operators.contract import empty
@@ -53,6 +55,7 @@ from penstock.runtime.above import (
 )
 from penstock.runtime.core import CoreRun, Workshop
 from penstock.runtime.pipeline import Key, Pipeline, told
+from penstock.runtime.riders import Riders
 from penstock.state.arena import Arena
 from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
@@ -99,6 +102,7 @@ class Ranked(Pipeline):
         time_type: Type,
         policies: Policies,
         arena: Arena | None = None,
+        riders: Riders | None = None,
     ) -> None:
         super().__init__(Arena() if arena is None else arena, root, time_type=time_type)
         held = self.arena.found(TOLD, np.uint8)
@@ -116,7 +120,10 @@ class Ranked(Pipeline):
         read = [key for core in self._cores for window in core.windows for key in window.sources]
         self.sources = list(dict.fromkeys(read + self._above.tables))
         self._schemas = table_schemas(root.node)
-        self.tallies = Tallies()
+        self.riders = riders
+        """Queries whose core this is; None: it is the one query's own."""
+        self._let_finish()
+        self.tallies = Tallies() if riders is None else riders
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
         self.scheduler.lifespan = root.levels.lifespan
         self.scheduler.atomic = policies.allocation != "prefer"
@@ -214,10 +221,23 @@ class Ranked(Pipeline):
         with self._telling():
             began = self._time + int(since * self.scheduler.pace)
             results, spent = self.scheduler.run(units, began, goes)
-            for n, batch in results:
-                self._above.hold(n, self._cores[n].finished(batch, self._now))
+            for made in results:
+                if self.riders is not None:
+                    for one in self.riders.every:
+                        one.hear_late(made.batch, made.levels, made.ages, made.lag, self._now)
+                    continue
+                self.tallies.delivered(made.levels, made.ages)
+                self._above.hold(made.core, self._cores[made.core].finished(made.batch, self._now))
         self.spent += spent
         return spent
+
+    def by_query(self, said: Said) -> list[Said]:
+        """What there is to say, for each query."""
+        return [said] if self.riders is None else [one.released(self._now) for one in self.riders.every]
+
+    def place(self, setting: str, weight: float, level: int) -> Place:
+        """Where a level stands on the scale of all queries."""
+        return place_of(setting, weight, level) if self.riders is None else self.riders.places[level]
 
     def finish(self, spent: float, *, whole: bool) -> Said:
         """The step is over, after so many units of all queries: what may be said. `whole`: nothing was to be left over."""
@@ -245,7 +265,10 @@ class Ranked(Pipeline):
                 noticing += self.scheduler.coverage.came_and_went(n, part.rows[n])
                 made.append(core.calm(part.rows[n], part.tables, part.now))
             self._now = part.now
-            said += self._above.at_once(made, part.tables, part.now)
+            if self.riders is None:
+                said += self._above.at_once(made, part.tables, part.now)
+            else:
+                self.riders.hear(made[0], part.now)
             self.scheduler.settle(part.now)
         self.spent = noticing + rows + (self.arena.visits - before) * self._pair
         if rows:
@@ -332,6 +355,28 @@ class Ranked(Pipeline):
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
 
+    def _let_finish(self) -> None:
+        if self.riders is not None:
+            riders = self.riders.every
+            for one, finish in zip(riders, self._cores[0].leave_to([r.core for r in riders]), strict=True):
+                one.finish = finish
+
+    def regroup(self) -> None:
+        """Riders came to ask something else, weigh something else, or are gone."""
+        assert self.riders is not None
+        root = self.riders.combined(self.needed)
+        if root.levels.ranks == self.root.levels.ranks:
+            self.root = root
+            self.outlive(root.levels.lifespan)
+            self._let_finish()
+        else:
+            self.rerank(root)
+
+    @property
+    def needed(self) -> frozenset[int] | None:
+        """Columns of the core that are kept for riders."""
+        return None if self.riders is None else frozenset(self._cores[0].routes.wanted)
+
     def rerank(self, root: Root) -> None:
         """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
         above, found = cores(root, "core")
@@ -344,6 +389,7 @@ class Ranked(Pipeline):
         for core, new in zip(self._cores, found, strict=True):
             core.rerank(new, new.disjuncts(levels.ranks, levels.over))
         self.root = root
+        self._let_finish()
         self._cover(levels)
         self.scheduler.rerank()
         self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
@@ -360,7 +406,8 @@ class Ranked(Pipeline):
 
     def holdings(self, node: Node) -> list[Holding]:
         """At the root: what waits where."""
-        if node is not self.root.node:
+        roots = [self.root] if self.riders is None else [one.root for one in self.riders.every]
+        if not any(node is root.node for root in roots):
             return []
         if not self.busy:
             return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
@@ -372,8 +419,9 @@ class Ranked(Pipeline):
                 found.append(Holding(place(n, stop), f"lanes by rank{sorts}", stop.waiting))
         return found
 
-    def load(self) -> dict[str, Any]:
-        """How it stands: for progress, EXPLAIN and people."""
+    def load(self, which: int = 0) -> dict[str, Any]:
+        """How it stands: for progress, EXPLAIN and people. `which`: of its queries."""
+        tallies = self.tallies if self.riders is None else self.riders.every[which].tallies
         aside = self.scheduler.aside
         covered = [one.json() for _, one in self.scheduler.coverage.every]
         return {
@@ -381,7 +429,8 @@ class Ranked(Pipeline):
             "waiting": self.waiting,
             "active": sorted(self.scheduler.active) if self.busy else [],
             **({} if aside is None else {"dropped_beyond": aside.beyond}),
-            **self.tallies.json(),
+            **tallies.json(),
+            **({} if self.riders is None else {"riders": len(self.riders.every)}),
             **({"coverage": covered} if covered else {}),
             **({} if self._policies.sampling_memory is None else {"let_go": self._above.let_go}),
         }

@@ -35,6 +35,7 @@ from penstock.runtime.build import build
 from penstock.runtime.embedded import Engine
 from penstock.runtime.pipeline import JOIN
 from penstock.runtime.ranked import Ranked
+from penstock.runtime.riders import Rider, Riders
 from penstock.runtime.running import Standing
 from penstock.state import file
 from penstock.state.arena import Arena
@@ -157,7 +158,15 @@ def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
         "runs": runs,  # the number of the first query with the same running plan
         "failed": None if standing.failed is None else str(standing.failed),
         "weight": standing.weight,
+        "rides": _rides(standing),
     }
+
+
+def _rides(standing: Standing) -> list[int] | None:
+    """Of a query that rides on a core with others, what is kept there."""
+    pipeline = standing.pipeline
+    kept = pipeline.needed if isinstance(pipeline, Ranked) else None
+    return None if kept is None else sorted(kept)
 
 
 # ---------------------------------------------------------------------- in
@@ -205,6 +214,7 @@ def restore(
             relation.take_up(arena)
     given = {name.lower(): (root, keep) for name, root, keep in queries}
     standings: list[Standing] = []
+    roots = {name: root for name, (root, _) in given.items()}
     for n, was in enumerate(meta["queries"]):
         root, keep = _known(given, was["name"], f"query {was['name']}")
         del given[was["name"].lower()]
@@ -214,7 +224,15 @@ def restore(
                 f"query {was['name']} runs with query {runs} in the snapshot, which is not there"
             )
         other = standings[runs] if runs < n else None
-        standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other))
+        riders = None
+        if other is None and was["rides"] is not None:
+            together = [
+                (_known(roots, w["name"], f"query {w['name']}"), w["weight"])
+                for w in meta["queries"]
+                if w["runs"] == n
+            ]
+            riders = Riders([Rider(*one) for one in together], engine.policies.significance)
+        standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other, riders))
     if given:
         raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
     engine.resume(standings, meta["clock"], meta["swept_at"])
@@ -245,8 +263,9 @@ def _resumed(
     saved: _Saved,
     place: str,
     other: Standing | None,
+    riders: Riders | None,
 ) -> Standing:
-    """A query as it was; `other` runs the same plan."""
+    """A query as it was; `other` runs the same plan; `riders` share its core."""
     what = f"query {was['name']}"
     assert engine.time_type is not None
     _check(what, was, _plan(root, keeps(root, keep)))
@@ -256,9 +275,10 @@ def _resumed(
     elif engine.policies.budget is not None:
         evaluator, upkeep = Evaluator(engine.strings, engine.catalog.functions), Upkeep()
         with saved.arena(f"{place}/state", what) as arena:
+            plan = root if riders is None else riders.combined(frozenset(was["rides"]))
             pipeline = Ranked(
-                root, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
-                engine.policies, arena,
+                plan, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
+                engine.policies, arena, riders,
             )  # fmt: skip
     else:
         evaluator = Evaluator(engine.strings, engine.catalog.functions)

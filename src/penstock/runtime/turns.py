@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
 
-from penstock.flow.significance import Place, place, share
+from penstock.flow.significance import Place, share
 from penstock.runtime.above import Said
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
@@ -39,7 +39,12 @@ class Turn:
 
     @property
     def weight(self) -> float:
-        return self.standings[0].weight
+        """Of the query, or of the one that weighs most of those that ride together."""
+        return max(standing.weight for standing in self.standings)
+
+    def part(self, setting: str) -> float:
+        """What it has, in proportion, of what there is for those at the same place."""
+        return sum(share(setting, standing.weight) for standing in self.standings)
 
     @property
     def owed(self) -> float:
@@ -47,8 +52,8 @@ class Turn:
         return max(self.floor - self.had, 0.0) if self.best is not None else 0.0
 
     def say(self, said: Said) -> None:
-        for batch, until in said:
-            for standing in self.standings:
+        for standing, own in zip(self.standings, self.pipeline.by_query(said), strict=True):
+            for batch, until in own:
                 standing.said.take(batch, until)
 
 
@@ -77,11 +82,13 @@ class Step:
             self._divide(units, guaranteed)
 
     def _divide(self, units: float, guaranteed: float) -> None:
-        left, count = units, len(self.turns)
-        for n, one in enumerate(sorted(self.turns, key=lambda one: one.pipeline.expected)):
-            one.fair = left / (count - n)
-            one.floor = min(guaranteed, 1 / count) * units
+        left, count = units, sum(len(one.standings) for one in self.turns)
+        each = min(guaranteed, 1 / count) * units if count else 0.0
+        for one in sorted(self.turns, key=lambda one: one.pipeline.expected):
+            one.fair = left * len(one.standings) / count
+            one.floor = each * len(one.standings)
             left -= min(one.fair, one.pipeline.expected)
+            count -= len(one.standings)
 
     def run(self) -> None:
         """All of it."""
@@ -155,7 +162,7 @@ class Step:
 
     def _precedence(self, one: Turn) -> tuple[Place, float]:
         assert one.best is not None
-        return one.best, one.had / share(self._setting, one.weight)
+        return one.best, one.had / one.part(self._setting)
 
     def _go(self, one: Turn, others: Sequence[Turn]) -> None:
         """Let a query work at its place until others stand better, or as well."""
@@ -164,7 +171,7 @@ class Step:
         rival = min((other.best for other in others if other.best is not None), default=None)
 
         def goes(level: int) -> bool:
-            return rival is None or place(self._setting, one.weight, level) < rival
+            return rival is None or one.pipeline.place(self._setting, one.weight, level) < rival
 
         with self._stopping(one.standings):
             self._charge(one, one.pipeline.run(units, self.spent, goes))
@@ -176,8 +183,8 @@ class Step:
         if len(tied) == 1 or left == inf:
             return left
         total = left + sum(other.had for other in tied)
-        whole = sum(share(self._setting, other.weight) for other in tied)
-        return max(total * share(self._setting, one.weight) / whole - one.had, 1.0)
+        whole = sum(other.part(self._setting) for other in tied)
+        return max(total * one.part(self._setting) / whole - one.had, 1.0)
 
     def _charge(self, one: Turn, units: float) -> None:
         one.had += units
@@ -187,4 +194,4 @@ class Step:
 
     def _look(self, one: Turn) -> None:
         level = one.pipeline.scheduler.best()
-        one.best = None if level is None else place(self._setting, one.weight, level)
+        one.best = None if level is None else one.pipeline.place(self._setting, one.weight, level)

@@ -92,7 +92,7 @@ class Query:
         self._bound = bound
 
     def _weigh(self, weight: float) -> None:
-        self._standing.weight = weight
+        self._session.engine.weigh(self._standing, weight)
 
     @property
     def load(self) -> dict[str, Any]:
@@ -142,9 +142,9 @@ class Query:
         engine, standing = self._session.engine, self._standing
         engine.settle()
         expected = by_node(standing.root.node, engine.statistics(standing))
-        running = dict(
-            zip(map(id, every(standing.root.node)), every(standing.pipeline.root.node), strict=True)
-        )
+        # A query with a budget may ride on a core that others share: its plan is its own.
+        plan = (standing.root if isinstance(standing.pipeline, Ranked) else standing.pipeline.root).node
+        running = dict(zip(map(id, every(standing.root.node)), every(plan), strict=True))
 
         def notes(node: Node) -> list[str]:
             held = standing.pipeline.holdings(running[id(node)])

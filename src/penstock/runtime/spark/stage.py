@@ -93,7 +93,8 @@ class Stage:
             if name.lower() not in engine.queries:
                 engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
         for standing in engine.queries.values():
-            standing.weight = wanted.weights[standing.name]
+            if standing.weight != wanted.weights[standing.name]:
+                engine.weigh(standing, wanted.weights[standing.name])
         self._wanted = wanted
         self._listen(wanted)
 
