@@ -48,6 +48,15 @@ def test_standing_queries_come_and_go() -> None:
     assert lines[-1] == "2 queries left"
 
 
+def test_desks_share_a_join_and_forget_no_sensor() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec((ROOT / "examples/control_room.py").read_text(encoding="utf-8"), {})
+    fire, frost, watch = printed.getvalue().splitlines()
+    assert fire.endswith("; 2 queries ride on one join") and frost.endswith("; 2 queries ride on one join")
+    assert re.fullmatch(r"watch: 8 periods, \d{4} sensors in them, 0 missed", watch)
+
+
 @pytest.mark.parametrize("name", ["home_arrest", "stock_market"])
 def test_ranked_examples_tell_answers_of_every_rank_the_best_first(name: str) -> None:
     printed = io.StringIO()
