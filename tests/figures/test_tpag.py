@@ -17,7 +17,7 @@ from penstock.surfaces.figures.cacq.chart import Data, Sample, Sizes
 from penstock.surfaces.figures.cacq.judge import judge
 from penstock.surfaces.figures.tp.feed import stamps, times
 from penstock.surfaces.figures.tp.stocks import SECTORS
-from penstock.surfaces.figures.tpag import measures
+from penstock.surfaces.figures.tpag import measures, population
 from penstock.surfaces.figures.tpag.answers import ALL, Answers, Truth
 from penstock.surfaces.figures.tpag.catalogue import CHARTS
 from penstock.surfaces.figures.tpag.runs import (
@@ -42,7 +42,8 @@ def silent(_: str) -> None:
 
 
 def test_every_chart_has_a_name_on_the_command_line() -> None:
-    assert set(CHARTS) == {f"tpag-5.{n}" for n in range(4, 10)} <= {name.value for name in FigureName}
+    names = {"tpag-population", *(f"tpag-5.{n}" for n in range(4, 10))}
+    assert set(CHARTS) == names <= {name.value for name in FigureName}
 
 
 @pytest.mark.parametrize("slide", [2_000, WINDOW])
@@ -113,6 +114,13 @@ def test_under_overload_partial_populations_are_right_and_plain_ones_are_not() -
     verdict = judge(CHARTS["tpag-5.4"], data)
     assert verdict["holds"], verdict["verdict"]
     assert "Works" in verdict["reference"]["paper"]
+
+
+def test_populations_are_near_the_truth() -> None:
+    data = population.measure(Sizes((400,), rows=60, turns=1), silent, penstock.connect)
+    found = data.last(SAMPLED)
+    assert abs(found.value - 100) < 5
+    assert (found.more["partial_answers"] or 0) > 60 and (found.more["means_held"] or 0) > 85
 
 
 def test_a_verdict_is_made_from_its_data() -> None:

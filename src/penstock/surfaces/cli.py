@@ -107,6 +107,7 @@ class FigureName(StrEnum):
     tpag_5_7 = "tpag-5.7"
     tpag_5_8 = "tpag-5.8"
     tpag_5_9 = "tpag-5.9"
+    tpag_population = "tpag-population"
     pr_6_4 = "pr-6.4"
     pr_6_5 = "pr-6.5"
     pr_6_6 = "pr-6.6"
