@@ -205,3 +205,14 @@ def test_other_ranks_let_go_of_what_was_learnt() -> None:
     session.execute("ALTER QUERY q SET RANK 1 CRITERIA (a.r = 7)")
     assert not any(stop.promising for stop in pipeline.scheduler.cores[0].stops)
     assert not list(promises(session))
+
+
+def test_a_step_may_bring_rows_that_join_nothing() -> None:
+    """Rows without a key never wait; there is nothing to be learnt of them."""
+    session = opened(QUERIES["star"], budget=1, allocation="prefer")
+    for step in range(6):
+        k = None if step % 2 else 1
+        for name in "abc":
+            session.push(name, [{"ts": 10 * step, "k": k, "s": "s", "g": 0, "r": 1}] * 3)
+        session.advance(10 * step + 9)
+    assert session.queries["q"].load["busy"]

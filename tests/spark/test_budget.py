@@ -47,7 +47,7 @@ def connected(
     return session
 
 
-@pytest.mark.parametrize("allocation", ["promote", "fifo"])
+@pytest.mark.parametrize("allocation", ["prefer", "fifo"])
 def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allocation: str) -> None:
     kept = {name: Kept() for name in QUERIES}
     here = penstock.connect()

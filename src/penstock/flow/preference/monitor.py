@@ -196,6 +196,8 @@ class Monitor:
         if not self.attributes or not arrived:
             return
         begin, end = (np.concatenate([rows[row] for rows in arrived]) for row in (TS, END))
+        if not len(begin):
+            return
         alive = np.flatnonzero(end < FOREVER)
         lasts = float((end[alive] - begin[alive]).mean()) if len(alive) else 0.0
         self._alive = lasts if not self._alive else self._alive + 0.1 * (lasts - self._alive)
