@@ -152,6 +152,17 @@ def test_one_place_where_the_atomic_join_is_ahead_is_enough() -> None:
     assert bar == "results of rank 1, PR-Join against PR-Prune, worst"
 
 
+def test_a_search_that_takes_longer_is_found() -> None:
+    def made(pruned: float) -> Data:
+        more: dict[str, float | None] = {"problems": 3, "values": 20}
+        return Data(
+            [Sample(n, x, (y,), more) for x in (1, 8) for n, y in ((PR, 1.0), (PR_PRUNE, pruned * x / 8))]
+        )
+
+    assert judge(CHARTS["pr-6.9"], made(0.9))["holds"]
+    assert failed(judge(CHARTS["pr-6.9"], made(1.1))) == ["CPU time of a search, PR-Prune against PR, worst"]
+
+
 @pytest.mark.parametrize(
     ("name", "slow", "bar"),
     [

@@ -119,11 +119,19 @@ def test_the_language_page_lists_every_function() -> None:
     assert listed == named - syntax
 
 
+ROWS = {"J": 12, "U": 11, "C": 9, "T": 20, "S": 6}
+
+
 def rows_of_papers() -> list[tuple[str, str, str, str]]:
     """Row, file, test and figure of every line of the tables."""
     text = (ROOT / "docs/references.md").read_text(encoding="utf-8")
     cells = [[c.strip() for c in line.strip("|\n ").split(" | ")] for line in text.splitlines()]
     return [(c[0], c[2], c[3], c[4]) for c in cells if len(c) == 5 and re.match(r"[JUCTS]\d", c[0])]
+
+
+def test_every_row_of_the_papers_has_its_place() -> None:
+    listed = {row for rows, *_ in rows_of_papers() for row in re.findall(r"[JUCTS]\d+", rows)}
+    assert listed == {f"{letter}{n}" for letter, last in ROWS.items() for n in range(1, last + 1)}
 
 
 def test_files_tests_and_figures_of_every_row_exist() -> None:

@@ -113,6 +113,7 @@ class FigureName(StrEnum):
     pr_6_6 = "pr-6.6"
     pr_6_7 = "pr-6.7"
     pr_6_8 = "pr-6.8"
+    pr_6_9 = "pr-6.9"
     pr_6_10 = "pr-6.10"
     prj_7_4 = "prj-7.4"
     prj_7_5 = "prj-7.5"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.surfaces.figures.cacq.chart import Chart
-from penstock.surfaces.figures.pr import joins, overhead, preferred
+from penstock.surfaces.figures.pr import joins, overhead, preferred, search
 
 PREFERRED, JOINED = overhead.CHARTS
 
 CHARTS: dict[str, Chart] = {
-    chart.name: chart for chart in (*preferred.CHARTS, PREFERRED, *joins.CHARTS, JOINED)
+    chart.name: chart for chart in (*preferred.CHARTS, search.CHART, PREFERRED, *joins.CHARTS, JOINED)
 }
