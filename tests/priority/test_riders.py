@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -175,6 +176,27 @@ def test_riders_survive_a_restart() -> None:
         return flow.session.engine.loads(), {name: flow.counted(name) for name in flow.queries}
 
     assert run(False) == run(True)
+
+
+def test_riders_go_on_by_another_scale() -> None:
+    """An engine that was saved is taken up by other policies: ranks are numbered anew, also of what waits."""
+    queries = drawn_riders(random.Random(11), 4)
+    truth, flow = Flow(queries), Flow(queries, budget=250, significance="shared")
+    for step, (until, tables) in enumerate(steps(8, 50, 8)):
+        truth.take(until, tables)
+        flow.take(until, tables)
+        if step == 4:
+            engine = flow.session.engine
+            known = [(q.name, q.root, False) for q in engine.queries.values()]
+            other = replace(engine.policies, significance="strict")
+            flow.session.engine = snapshot.restore(flow.session.catalog, known, snapshot.dump(engine), other)
+            for name, query in flow.queries.items():
+                query._standing = flow.session.engine.queries[name]
+            assert flow.pipeline("q0").waiting > 0
+            assert flow.pipeline("q0").riders.setting == "strict"  # type: ignore[union-attr]
+    flow.drain()
+    for name in queries:
+        assert flow.counted(name) == truth.counted(name)
 
 
 def test_who_rides_alone() -> None:

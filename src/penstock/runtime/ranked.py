@@ -361,6 +361,12 @@ class Ranked(Pipeline):
             for one, finish in zip(riders, self._cores[0].leave_to([r.core for r in riders]), strict=True):
                 one.finish = finish
 
+    def compare(self, significance: str) -> None:
+        """Ranks of riders are worth this beside each other from now on."""
+        if self.riders is not None and self.riders.setting != significance:
+            self.riders.setting = significance
+            self.regroup()
+
     def regroup(self) -> None:
         """Riders came to ask something else, weigh something else, or are gone."""
         assert self.riders is not None

@@ -119,7 +119,7 @@ class Riders(Tallies):
     def __init__(self, every: Sequence[Rider], setting: str) -> None:
         super().__init__()
         self.every = list(every)
-        self._setting = setting
+        self.setting = setting
         self.places: dict[int, Place] = {}
         """Where levels stand, and rows of none."""
 
@@ -148,12 +148,12 @@ class Riders(Tallies):
         node = Project(
             below, tuple(Named(Column(k, schema[k].type, schema[k].name), f"c{k}") for k in sorted(needed))
         )
-        back = min(place(self._setting, one.weight, BACK_BURNER) for one in self.every)
+        back = min(place(self.setting, one.weight, BACK_BURNER) for one in self.every)
         best: dict[str, tuple[Place, Expression]] = {}
         own_places: list[tuple[Rider, int, Place]] = []
         for one, disjuncts in asked:
             for d in disjuncts:
-                at = place(self._setting, one.weight, d.level)
+                at = place(self.setting, one.weight, d.level)
                 if at >= back:
                     continue
                 own_places.append((one, d.level, at))

@@ -231,10 +231,13 @@ def restore(
                 for w in meta["queries"]
                 if w["runs"] == n
             ]
-            riders = Riders([Rider(*one) for one in together], engine.policies.significance)
+            riders = Riders([Rider(*one) for one in together], were.significance)
         standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other, riders))
     if given:
         raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
+    for pipeline in {id(one.pipeline): one.pipeline for one in standings}.values():
+        if isinstance(pipeline, Ranked):
+            pipeline.compare(engine.policies.significance)
     engine.resume(standings, meta["clock"], meta["swept_at"])
     if meta["shared"]:
         _meet_again(engine, standings, meta["shared"], saved)
