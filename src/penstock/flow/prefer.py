@@ -99,6 +99,11 @@ class Prefer(Promote):
         ):
             self._count(int(level), int(count))
 
+    @property
+    def _looking(self) -> bool:
+        """Whether any classifier looks values up."""
+        return any(stop.promising for core in self.scheduler.cores for stop in core.stops)
+
     # ------------------------------------------------------------------ the optimizer
 
     def adapt(self, moment: Moment) -> None:
@@ -118,6 +123,8 @@ class Prefer(Promote):
             return
         self._since = 0
         problem = self._problem(moment)
+        if not problem.levels and not self._looking:
+            return
         self.preference = self.search(problem)
         self._prefer(self.preference)
 
