@@ -105,6 +105,22 @@ def _paper(data: Data) -> list[Point]:
 
 
 def _in_vain(data: Data) -> list[Point]:
+    """By rows looked at, which repeat themselves; CPU time of runs this short moves by more than what is asked for."""
+    pairs = data.both("REF", "JIT")
+    most = max(_ratio(jit, ref, "visits") for ref, jit in pairs)
+    cpu = min(ref.against(jit) for ref, jit in pairs)
+    return [
+        Point(
+            "rows looked at where all is fruitful, JIT against REF",
+            most,
+            1.05,
+            "×",
+            more={"cpu_ref_against_jit": cpu},
+        )
+    ]
+
+
+def _in_vain_by_time(data: Data) -> list[Point]:
     ratios = [ref.against(jit) for ref, jit in data.both("REF", "JIT")]
     return [at_least("CPU time where all is fruitful, REF against JIT", min(ratios), 0.95)]
 
@@ -174,14 +190,14 @@ def charts(probing: str = "index") -> dict[str, Chart]:
         "bushy plans in which every partial result is needed",
         "sources",
         (("cpu_seconds", "CPU seconds"), ("partial_results", "partial results made")),
-        "where every partial result becomes part of an answer, asking costs at most 5 %",
+        "where every partial result becomes part of an answer, asking costs at most 5 %, in rows looked at",
         "feedback costs little",
         _fruitful,
         Sizes((0, 1), rows=3 * HOUR, turns=5),
         Sizes((0, 1, 2), rows=5 * HOUR, turns=9),
         _lead,
         _in_vain,
-        _in_vain,
+        _in_vain_by_time,
         "the same tree without demand (REF)",
         scales=("linear", "linear"),
         source=SOURCE,
