@@ -192,13 +192,16 @@ class Promote(Fifo):
         return model.Stage(max(stop.cost, 1.0), (*queues, rest), rate, stop.selectivity)
 
     def _capacity(self, moment: Moment, routes: Sequence[tuple[Routes, Sequence[Stop]]]) -> float:
-        """What a step has for classifiers: its units without what rows of the best level take."""
-        load = 0.0
+        """What a step has for classifiers: its units without what rows of the best level take. Under overload, more: all rows would take what is
+        offered, and as long as to ask them and to work on the important ones takes less than that, more of these are told than without
+        (`tests.priority.costly`)."""
+        load = offered = 0.0
         for core, route in routes:
             best = [d for d in core.determinants if d.level == self.levels[0] and core.path(route, d)]
             share = min(1.0, sum(core.share_of(d) for d in best))
-            load += core.arrived_of_late.get(route[0].route, 0.0) * share * ahead(route, 0)
-        return max(moment.units - load, LEAST * moment.units)
+            taken = core.arrived_of_late.get(route[0].route, 0.0) * ahead(route, 0)
+            load, offered = load + taken * share, offered + taken
+        return max(moment.units - load, offered - load, LEAST * moment.units)
 
     def _apply(
         self,

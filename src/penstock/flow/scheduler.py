@@ -2,7 +2,8 @@
 
 Paper      Works 2013, §4.2.1: the highest level that waits first, in every operator; §4.1.1: LIFESPAN.
 Order      the best level first; within it the stream that has had least in this step, so that both inputs of a join get on; of a
-           stream what is furthest, so that what was begun is finished. Rows that are still to be classified go by the best level that may
+           stream what is furthest, so that what was begun is finished; before an operator those that are known to be important, and then more are
+           sorted, the latest first if sorting is behind. Rows that are still to be classified go by the best level that may
            be found of them, and those of a stream that has no levels by the best that there is: they may meet rows that have it. Where no
            level is active, rows go as they came. Of an object that COVER speaks of one row goes ahead (`flow.coverage`).
 Budget     work units. A block of rows is taken as large as the budget still lets it be; what it takes more is owed to the next step.
@@ -157,7 +158,7 @@ class Scheduler:
                 had.get((j.core, j.stop.route), 0.0),
                 j.again,
                 -j.stop.at,
-                not j.sorts,
+                j.sorts,
                 j.behind,
             ),
             default=None,
@@ -186,8 +187,8 @@ class Scheduler:
             if job.again and self._gone_ahead():
                 continue
             stop, core = job.stop, self.cores[job.core]
-            rows = job.lane.take(self._block(job, units - spent))
             self.moment = began + int(spent * self.pace)
+            rows = self._taken(job, self._block(job, units - spent))
             rows = self._fresh(job, rows, self.moment)
             if not rows.shape[1]:
                 continue
@@ -205,6 +206,12 @@ class Scheduler:
             who = job.core, stop.route
             self._had[who] = self._had.get(who, 0.0) + took
         return results, spent
+
+    def _taken(self, job: Job, most: int) -> Ints:
+        """The rows that wait longest. But where a classifier is behind by half a lifespan the latest: those that it finds important
+        must have the time to be worked on, and who is asked just before he expires was asked in vain."""
+        late = self.lifespan is not None and self.moment - int(job.lane.first[CAME]) > self.lifespan / 2
+        return job.lane.take_last(most) if job.sorts and late else job.lane.take(most)
 
     def _block(self, job: Job, units: float) -> int:
         """How many rows to take at once: no more than there are units for, and so few that none grows old on the way."""

@@ -74,6 +74,20 @@ class Lane:
         self._rows -= most - left
         return taken[0] if len(taken) == 1 else np.concatenate(taken, axis=1)
 
+    def take_last(self, most: int) -> Ints:
+        """The last so many, or all there are, in the order in which they came."""
+        taken: list[Ints] = []
+        left = most
+        while left > 0 and self._chunks:
+            chunk = self._chunks.pop()
+            if chunk.shape[1] > left:
+                self._chunks.append(chunk[:, :-left])
+                chunk = chunk[:, -left:]
+            taken.append(chunk)
+            left -= chunk.shape[1]
+        self._rows -= most - left
+        return taken[0] if len(taken) == 1 else np.concatenate(taken[::-1], axis=1)
+
     def too_old(self, before: int) -> Ints | None:
         """Rows that came before a moment, which are here no more."""
         gone: list[Ints] = []

@@ -237,8 +237,9 @@ class SparkSession(Session):
         returns: str | Type = "DOUBLE",
         *,
         vectorized: bool = False,
+        cost: float = 1.0,
     ) -> None:
-        super().create_function(name, fn, returns, vectorized=vectorized)
+        super().create_function(name, fn, returns, vectorized=vectorized, cost=cost)
         function = self.catalog.functions[name.lower()]
         self.flow.functions[name.lower()] = function
         self.flow.declared.functions[name.lower()] = f"{function.returns}:{vectorized}:{_hash(fn)}"

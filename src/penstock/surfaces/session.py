@@ -224,8 +224,10 @@ class Session:
         returns: str | Type = "DOUBLE",
         *,
         vectorized: bool = False,
+        cost: float = 1.0,
     ) -> None:
-        """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays."""
+        """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays. `cost`: work units a call, where a step has a budget
+        of them: about how many times as long as to look at a row."""
         if not checked_name(name, "a function").isidentifier():
             raise BindError(f"{name!r} is not a name for a function")
         if not callable(fn):
@@ -237,7 +239,10 @@ class Session:
                 f"function {name}: unknown type {returns!r}",
                 hint=f"one of {', '.join(t.value for t in Type)}",
             ) from None
-        self.catalog.functions[name.lower()] = Function(name, fn, kind, flag(vectorized, "vectorized"))
+        if type(cost) not in (int, float) or not 0 <= cost < float("inf"):
+            raise DataError(f"function {name}: cost={cost!r} is not a number from 0")
+        vector = flag(vectorized, "vectorized")
+        self.catalog.functions[name.lower()] = Function(name, fn, kind, vector, float(cost))
 
     # ------------------------------------------------------------------ queries
 
