@@ -147,6 +147,8 @@ class Burst:
         self.pipeline: Any = self.session.engine.queries["q"].pipeline
         self.pipeline.scheduler.atomic = atomic
         self.ranks: Counter[int | None] = Counter()
+        self.told: list[list[int]] = []
+        """The ranks of each step's changes, while levels are active; BACK_BURNER for none."""
         self.aside = 0
 
     def run(self, steps: int = 20) -> Burst:
@@ -167,7 +169,10 @@ class Burst:
         return [stop for core in self.pipeline.scheduler.cores for stop in core.stops]
 
     def hear(self) -> None:
-        self.ranks.update(row["__rank"] for row in self.query.changes().to_pylist())
+        ranks = self.query.changes()["__rank"].to_pylist()
+        self.ranks.update(ranks)
+        if self.pipeline.scheduler.active:
+            self.told.append([BACK_BURNER if rank is None else rank for rank in ranks])
 
 
 def orders(run: Burst) -> list[list[int]]:
@@ -192,6 +197,12 @@ def test_results_of_a_step_are_made_in_order_of_rank(monkeypatch: pytest.MonkeyP
     atomic = [levels for levels in orders(Burst(f"{JOIN} {RANKS}", 2500, atomic=True)) if levels][-6:]
     assert any(levels != sorted(levels) for levels in atomic), "whole probes make whatever they meet"
     assert run.aside > 0
+
+
+def test_a_step_says_its_results_in_order_of_rank() -> None:
+    run = Burst(f"{JOIN} LIFESPAN 2700 MICROSECONDS {RANKS}", 900).run()
+    assert all(ranks == sorted(ranks) for ranks in run.told[1:]), "once levels are active"
+    assert any(len(set(ranks)) > 1 for ranks in run.told[1:])
 
 
 def test_a_burst_of_probes_makes_more_of_the_best_results() -> None:

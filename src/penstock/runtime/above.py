@@ -26,6 +26,7 @@ from penstock.rules.walk import every
 from penstock.runtime.core import CoreRun, Workshop, as_changes
 from penstock.runtime.pipeline import Key, Pipeline
 from penstock.state.arena import Arena
+from penstock.state.lanes import BACK_BURNER
 
 Said = list[tuple[Batch, int]]
 """Changes, each with the instant until which they go."""
@@ -109,12 +110,14 @@ class Above:
         self.until = now
         return [(_read(self.pipeline.step(given, now)), now)]
 
-    def released(self, progress: int, now: int) -> Said:
-        """What may be said now: everything before `progress` has been made."""
+    def released(self, progress: int, now: int, *, ranked: bool = False) -> Said:
+        """What may be said now: everything before `progress` has been made. `ranked`: rank by rank, if it says ranks."""
         if self.pipeline is None:
             said = together(self._held[0])
             self._held[0] = []
-            return [] if said is None else [(said, now)]
+            if said is None:
+                return []
+            return [(part, now) for part in (_by_rank(said) if ranked else [said])]
         until = progress - 1
         if until <= self.until:
             return []
@@ -247,6 +250,14 @@ def together(batches: Sequence[Batch]) -> Batch | None:
     later = np.zeros(len(whole), np.int8) if whole.sign is None else whole.sign
     places = np.lexsort((order, later, whole.ts))
     return whole if (np.diff(places) == 1).all() else whole.take(places)
+
+
+def _by_rank(batch: Batch) -> list[Batch]:
+    """Its parts by rank, which its last column says, best first."""
+    said = batch.columns[-1]
+    rank = said.values if said.valid is None else np.where(said.valid, said.values, BACK_BURNER)
+    parts = np.unique(rank)
+    return [batch] if len(parts) == 1 else [batch.take(np.flatnonzero(rank == one)) for one in parts]
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

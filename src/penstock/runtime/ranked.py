@@ -281,7 +281,8 @@ class Ranked(Pipeline):
         self.scheduler.settle(self._now)
         self.arena.visits += int(self.spent)
         progress = [core.routes.progress(self._now) for core in self._cores]
-        said = self._above.released(min(progress), self._now)
+        ranked = bool(self.scheduler.active and self.root.extra)
+        said = self._above.released(min(progress), self._now, ranked=ranked)
         for core in self._cores:
             core.routes.purge(self._now)
         self.allocation.adapt(self._moment)
