@@ -36,6 +36,7 @@ from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.levels import Disjunct
 from penstock.state import words
+from penstock.state.index import TierIndex
 from penstock.state.lanes import (
     BACK_BURNER,
     CAME,
@@ -105,6 +106,7 @@ class Routes:
         ]
         self.stocks = self._empty()
         self.determinants = self._itinerary.determinants(disjuncts)
+        self._asks: dict[int, list[Determinant]] = {}
         self.meets = passes.meetings(way, self.determinants)
         """By the input whose rows go along a route that has no levels: the last stop at which they meet rows that have."""
         self._numbers = 0
@@ -144,6 +146,7 @@ class Routes:
                     )
         self.determinants = self._itinerary.determinants(disjuncts)
         self.meets = passes.meetings(self._itinerary, self.determinants)
+        self._asks.clear()
         self._shares = [Share() for _ in self.determinants]
         for stop in self.stops:
             stop.assessed = stop.promising = ()
@@ -310,8 +313,10 @@ class Routes:
 
     def _asked(self, which: int) -> list[Determinant]:
         """What is asked of rows of an input by themselves or further on."""
-        route = self.routes_by.get(which)
-        return [] if route is None else [one for one in self.determinants if self.path(route, one)]
+        if which not in self._asks:
+            route = self.routes_by.get(which, ())
+            self._asks[which] = [one for one in self.determinants if route and self.path(route, one)]
+        return self._asks[which]
 
     def _is_assessed(self, which: int) -> bool:
         """Whether rows of an input that are built now were asked for every level that goes first."""
@@ -442,12 +447,12 @@ class Routes:
             self.dropped(stop, rows)  # a row is its own result: nobody will meet it
         return rows, spent
 
-    def _built(self, which: int, rows: Ints) -> None:
-        """Rows that are not built yet are; a row may drive several partial results, one for each row of a table."""
+    def _built(self, stop: Stop, rows: Ints) -> None:
+        """Rows that are not built yet are; behind a table, a row may drive several partial results, one for each row of it."""
+        which = stop.route
         stock, slots = self.stocks[which], rows[SLOTS + which].astype(np.int32)
         new = slots[stock.built[slots] == UNBUILT]
-        new = new if len(new) < 2 else np.sort(new)[np.flatnonzero(np.diff(np.sort(new), prepend=-1))]
-        self._number(which, new, assessed=self._is_assessed(which))
+        self._number(which, new if stop.at == 0 else np.unique(new), assessed=self._is_assessed(which))
         rows[SEQ] = stock.built[slots]
 
     def _number(self, which: int, slots: Slots, *, assessed: bool) -> None:
@@ -459,32 +464,13 @@ class Routes:
         target = stop.target
         assert target is not None
         if stop.builds:
-            self._built(stop.route, rows)
+            self._built(stop, rows)
         one, stock = self.core.inputs[target], self.stocks[target]
         index = stock.indexes[self._keys[target].index([e.side(target) for e in stop.equal])]
         keys = self.probe_keys(stop, rows)
-        since, until, seq = rows[TS], rows[END], rows[SEQ]
-        first, depth = rows[NEXT], passes.depths(stop, rows, level, self._hopeful(stop))
-        few = int(passes.FEW / (1 + stop.tested))
-        held, beyond = stock.tiers, np.zeros(len(keys), np.int64)
-        pairs, found = [], []
-        done, n = 0, len(keys)
-        room = max(256, 2 * n)
-        self.tally[0] = 0
-        while done < n:
-            row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
-            before = done
-            done, made = tiers.probe(
-                keys, since, until, seq, first, depth, few, done, held, stock.over, index.key, index.tier, index.head,
-                index.chain, stock.ts, stock.exp, stock.built, row, slot, beyond, self.tally,
-            )  # fmt: skip
-            pairs.append(row[:made])
-            found.append(slot[:made])
-            if done == before:
-                room *= 2
-        left = passes.left_over(stop, rows, beyond)
-        at, slots = np.concatenate(pairs), np.concatenate(found)
-        out = rows[:, at]
+        at, slots, beyond = self._met(stop, rows, keys, index, level)
+        left = None if beyond is None else passes.left_over(stop, rows, beyond)
+        out: Ints = rows.take(at, axis=1)  # a third of the time of rows[:, at]
         out[SLOTS + target] = slots
         if one.table:
             # A table is looked up as of the result's time, which is not known before all streams are there.
@@ -495,17 +481,56 @@ class Routes:
             out[END] = np.minimum(out[END], stock.exp[slots])
             out[LEVEL] = np.minimum(out[LEVEL], stock.level[slots])
             out[CAME] = np.maximum(out[CAME], stock.came[slots])
-        spent = n + int(self.tally[0]) + len(at) * stop.tested
+        spent = rows.shape[1] + int(self.tally[0]) + len(at) * stop.tested
         for test in stop.tests:
             if not out.shape[1]:
                 break
-            out = out[:, self.holds(test, out)]
+            out = out.compress(self.holds(test, out), axis=1)
         if stop.before:
             stock, own = self.stocks[stop.route], SLOTS + stop.route
             stock.lay_aside(np.setdiff1d(rows[own], out[own]).astype(np.int32), RESTING)
         if stop.last:
-            out = out[:, (out[FROM] <= out[TS]) & (out[TS] < out[TO])]
+            true = (out[FROM] <= out[TS]) & (out[TS] < out[TO])
+            out = out if true.all() else out.compress(true, axis=1)
         return out, spent, left
+
+    def _met(
+        self, stop: Stop, rows: Ints, keys: Ints, index: TierIndex, level: int
+    ) -> tuple[Slots, Slots, Ints | None]:
+        """Which rows meet whom, as pairs; and the level at which each has partners left, 0 for none (None: nobody has)."""
+        assert stop.target is not None
+        stock, n = self.stocks[stop.target], rows.shape[1]
+        given = keys, rows[TS], rows[END], rows[SEQ]
+        chained = index.head, index.chain, stock.ts, stock.exp, stock.built
+        held = stock.tiers
+        whole = len(held) == 1 and level == BACK_BURNER and not rows[NEXT].any()
+        beyond = None
+        if not whole:
+            beyond = np.zeros(n, np.int64)
+            depth = passes.depths(stop, rows, level, self._hopeful(stop))
+            few = int(passes.FEW / (1 + stop.tested))
+        pairs, found = [], []
+        done, room = 0, max(256, 2 * n)
+        self.tally[0] = 0
+        while done < n:
+            row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
+            before = done
+            if whole:
+                done, made = tiers.probe_all(
+                    *given, done, held[0], index.key, *chained, row, slot, self.tally
+                )
+            else:
+                done, made = tiers.probe(
+                    *given, rows[NEXT], depth, few, done, held, stock.over, index.key, index.tier, *chained,
+                    row, slot, beyond, self.tally,
+                )  # fmt: skip
+            pairs.append(row[:made])
+            found.append(slot[:made])
+            if done == before:
+                room *= 2
+        if len(pairs) == 1:
+            return pairs[0], found[0], beyond
+        return np.concatenate(pairs), np.concatenate(found), beyond
 
     def _hopeful(self, stop: Stop) -> bool:
         route = self.routes_by[stop.route]

@@ -61,6 +61,34 @@ def relink(old, key, tier, head, chain, back):
 
 
 @kernel
+def probe_all(
+    keys, since, until, seq, begin, only, key, head, chain, ts, exp, built, out_row, out_slot, tally
+):
+    """`probe` of everything, where all rows are in one tier."""
+    mask = np.uint64(head.shape[0] - 1)
+    room = out_row.shape[0]
+    n = 0
+    looked = 0
+    for i in range(begin, keys.shape[0]):
+        k = keys[i]
+        mark = n
+        before = looked
+        s = np.int64(head[ix(bucket(k, only, mask))])
+        while s >= 0:
+            looked += 1
+            if key[ix(s)] == k and built[ix(s)] < seq[i] and exp[ix(s)] > since[i] and ts[ix(s)] < until[i]:
+                if n == room:
+                    tally[0] += before
+                    return i, mark
+                out_row[ix(n)] = i
+                out_slot[ix(n)] = s
+                n += 1
+            s = np.int64(chain[ix(s)])
+    tally[0] += looked
+    return keys.shape[0], n
+
+
+@kernel
 def probe(
     keys, since, until, seq, first, depth, few, begin, tiers, over, key, tier, head, chain, ts, exp, built,
     out_row, out_slot, beyond, tally,
@@ -76,32 +104,56 @@ def probe(
     """
     mask = np.uint64(head.shape[0] - 1)
     room = out_row.shape[0]
+    kinds = tiers.shape[0]
+    lowest = tiers[kinds - 1] & (OVER - 1) if kinds else 0
     n = 0
     looked = 0
     for i in range(begin, keys.shape[0]):
         k = keys[i]
+        alive, ends, number, top, down = since[i], until[i], seq[i], first[i], depth[i]
         mark = n
         before = looked
-        met = n  # pairs within `depth`
-        most = looked + (np.int64(1) << 62)
+        if lowest <= down:  # all there is
+            for j in range(kinds):
+                t = tiers[ix(j)]
+                if (t & (OVER - 1)) < top or (t >= OVER and alive >= over):
+                    continue
+                s = np.int64(head[ix(bucket(k, t, mask))])
+                while s >= 0:
+                    looked += 1
+                    if key[ix(s)] == k and tier[ix(s)] == t:
+                        if exp[ix(s)] > alive:
+                            if built[ix(s)] < number and ts[ix(s)] < ends:
+                                if n == room:
+                                    tally[0] += before
+                                    return i, mark
+                                out_row[ix(n)] = i
+                                out_slot[ix(n)] = s
+                                n += 1
+                        elif OVER <= t < LATE:
+                            break
+                    s = np.int64(chain[ix(s)])
+            continue
+        met = n  # pairs within the depth
+        most = np.int64(1) << 62
         best = np.int64(0)
-        for j in range(tiers.shape[0]):
-            t = tiers[j]
+        for j in range(kinds):
+            t = tiers[ix(j)]
             level = t & (OVER - 1)
-            if level < first[i] or (t >= OVER and since[i] >= over):
+            if level < top or (t >= OVER and alive >= over):
                 continue
-            if level > depth[i] and most > looked + few:
+            if level > down and most > looked + few:
                 met = n
                 most = looked + few
             s = np.int64(head[ix(bucket(k, t, mask))])
             while s >= 0:
                 looked += 1
                 if key[ix(s)] == k and tier[ix(s)] == t:
-                    if exp[ix(s)] <= since[i]:
+                    if exp[ix(s)] <= alive:
                         if OVER <= t < LATE:
                             break
-                    elif built[ix(s)] < seq[i] and ts[ix(s)] < until[i]:
-                        if best == 0 and level > depth[i]:
+                    elif built[ix(s)] < number and ts[ix(s)] < ends:
+                        if best == 0 and level > down:
                             best = level
                         if looked <= most:
                             if n == room:

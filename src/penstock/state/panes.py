@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from penstock.data.batch import Ints
@@ -15,33 +17,44 @@ PANES = 32
 class Panes:
     """Runs of slots, one list a pane. Nothing of it is saved: it can be made again from when rows end.
 
-    Cost  to put: O(rows); to find what is over: O(rows found) and one pane.
+    Cost  to put: nothing; to find what is over: O(rows put since, and found) and one pane.
     """
 
-    __slots__ = ("_runs", "_width")
+    __slots__ = ("_new", "_runs", "_width")
 
     def __init__(self) -> None:
         self._width = 0
         self._runs: dict[int, list[Slots]] = {}
+        self._new: list[Slots] = []
 
-    def put(self, slots: Slots, ts: Ints, exp: Ints) -> None:
-        """Slots whose rows end at `exp`; who never ends is in no pane."""
-        if len(exp) and exp.max() == FOREVER:
-            ends = exp < FOREVER
-            slots, ts, exp = slots[ends], ts[ends], exp[ends]
-        if not len(slots):
-            return
+    def put(self, slots: Slots) -> None:
+        if len(slots):
+            self._new.append(slots)
+
+    def _sort(self, times: Ints, ends: Ints) -> None:
+        """Lay what was put into panes; who never ends is in none."""
+        slots = self._new[0] if len(self._new) == 1 else np.concatenate(self._new)
+        self._new = []
+        exp = ends[slots]
+        if exp.max() == FOREVER:
+            slots = slots[exp < FOREVER]
+            exp = ends[slots]
+            if not len(slots):
+                return
         if not self._width:
-            self._width = max(1, int((exp - ts).max()) // PANES)
+            self._width = max(1, int((exp - times[slots]).max()) // PANES)
         pane = exp // self._width
-        first, last = int(pane.min()), int(pane.max())
-        for one in [first] if first == last else np.unique(pane).tolist():
-            mine = slots if first == last else slots[pane == one]
-            self._runs.setdefault(one, []).append(mine)
+        order = np.argsort(pane, kind="stable")
+        slots, pane = slots[order], pane[order]
+        cuts = [0, *(np.flatnonzero(pane[1:] != pane[:-1]) + 1).tolist(), len(slots)]
+        for first, last in itertools.pairwise(cuts):
+            self._runs.setdefault(int(pane[first]), []).append(slots[first:last])
 
-    def take(self, until: int, exp: Ints) -> Slots:
-        """Slots whose rows end until then, which are here no more; `exp`: by slot. In order: slots are given anew in the order in which
-        they become free, and that must not hang on whether runs were made again."""
+    def take(self, until: int, ts: Ints, exp: Ints) -> Slots:
+        """Slots whose rows end until then, which are here no more; `ts`, `exp`: by slot. In order: slots are given anew in the order in
+        which they become free, and that must not hang on whether runs were made again."""
+        if self._new:
+            self._sort(ts, exp)
         found = []
         for pane in [p for p in self._runs if p * self._width <= until]:
             runs = self._runs.pop(pane)

@@ -57,6 +57,8 @@ class Stock:
         """Rows in tiers of the ended end here or before, those that are built later and in none after it."""
         self._alive, self._ended, self._aside = Panes(), Panes(), Panes()
         """Built rows, those of them that have ended, and rows laid aside."""
+        self._ends = False
+        """Rows were given ends."""
         if self.pool.capacity:
             self._take_up()
 
@@ -68,12 +70,9 @@ class Stock:
         self._held += np.bincount(tier, minlength=TIERS)
         ended = slots[tier >= OVER]
         aside = np.flatnonzero(self._slab["there"] & (self._slab["rest"] > 0)).astype(np.int32)
-        for panes, mine in (
-            (self._alive, slots[tier < OVER]),
-            (self._ended, ended),
-            (self._aside, aside),
-        ):
-            panes.put(mine, self.ts[mine], self.exp[mine])
+        self._alive.put(slots[tier < OVER])
+        self._ended.put(ended)
+        self._aside.put(aside)
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -136,10 +135,15 @@ class Stock:
         """Let rows be found, as the so-many-th. `assessed`: those that have no level would have one if they had any."""
         self.built[slots] = numbers
         self._slab["rest"][slots] = 0
+        tier = self._tier(slots, assessed)
         late = self.exp[slots] <= self.over
-        self._link(slots, self._tier(slots, assessed) + np.where(late, LATE, 0))
-        for panes, mine in ((self._alive, slots[~late]), (self._ended, slots[late])):
-            panes.put(mine, self.ts[mine], self.exp[mine])
+        if late.any():
+            self._link(slots, np.where(late, tier + LATE, tier))
+            self._ended.put(slots[late])
+            self._alive.put(slots[~late])
+        else:
+            self._link(slots, tier)
+            self._alive.put(slots)
 
     def move(self, slots: Slots, *, assessed: bool) -> None:
         """Let built rows be in the tiers of the levels they have now; nobody may be about to meet them level by level."""
@@ -165,14 +169,15 @@ class Stock:
     def end(self, slots: Slots, ends: Ints) -> None:
         """Built rows that had no end have one."""
         self.exp[slots] = ends
-        self._alive.put(slots, self.ts[slots], ends)
+        self._alive.put(slots)
+        self._ends = True
 
     def lay_aside(self, slots: Slots, why: int) -> None:
         """Rows that are not built (RESTING or DEAD)."""
         slots = slots[(self.built[slots] == UNBUILT) & (self._slab["rest"][slots] != DEAD)]
         new = slots[self._slab["rest"][slots] == 0]
         self._slab["rest"][slots] = why
-        self._aside.put(new, self.ts[new], self.exp[new])
+        self._aside.put(new)
 
     def resting(self) -> Slots:
         return np.flatnonzero(self._slab["there"] & (self._slab["rest"] == RESTING)).astype(np.int32)
@@ -191,23 +196,24 @@ class Stock:
 
         Built rows that end until `now` are met by nothing that is still to come.
         """
-        slots = self._alive.take(now, self.exp)
+        slots = self._alive.take(now, self.ts, self.exp)
         if len(slots):
+            slots = np.unique(slots) if self._ends else slots  # they came with no end, and got one
             self._unlink(slots)
             stays = self.exp[slots] > met
             if stays.any():
                 kept = slots[stays]
                 kept = kept[np.argsort(self.exp[kept], kind="stable")]  # who ended last is found first
                 self._link(kept, self._slab["tier"][kept] + np.int64(OVER))
-                self._ended.put(kept, self.ts[kept], self.exp[kept])
+                self._ended.put(kept)
                 slots = slots[~stays]
             self.drop(slots)
         self._over[0] = max(self.over, now)
-        slots = self._ended.take(met, self.exp)
+        slots = self._ended.take(met, self.ts, self.exp)
         if len(slots):
             self._unlink(slots)
             self.drop(slots)
-        slots = self._aside.take(named, self.exp)
+        slots = self._aside.take(named, self.ts, self.exp)
         if len(slots):
             # A row laid aside may have been built, and its slot been given to another that was laid aside.
             slots = np.unique(slots)
