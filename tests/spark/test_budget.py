@@ -84,6 +84,34 @@ def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allo
         assert kept[name].rows(expected.column_names) == told(expected), name
 
 
+@pytest.mark.parametrize("options", [{}, {"budget": 200}])
+def test_other_ranks_reach_every_cell(spark: SparkSession, tmp_path: Path, options: dict[str, Any]) -> None:
+    """From the next step on, of rows that wait too. Who comes back and does not alter it has the query as it is written."""
+    kept = {"q": Kept()}
+    text = "SELECT a.x, a.y, b.d FROM a [RANGE 20], b [RANGE 10] WHERE a.x = b.x RANK 1 CRITERIA (a.y = 4)"
+    ends = []
+    for part in range(3):
+        if part != 1:
+            there = connected(spark, tmp_path, kept, {"q": text}, **options)
+        else:
+            there.execute("ALTER QUERY q SET RANK 1 CRITERIA (a.y = 2); ALTER QUERY q SET LIFESPAN 2 HOURS")
+        rows = drawn(part, 40, start=80 * part)
+        for name in "ab":
+            there.push(name, [r for r in rows[name] if r["ts"] >= 80 * part])
+        if part != 1:
+            handle = there.start(trigger={"processingTime": "0 seconds"})
+        handle.processAllAvailable()
+        ends.append(max(kept["q"].steps))
+        if part:
+            handle.stop()
+    said = {step: table.to_pylist() for step, table in kept["q"].steps.items()}
+    for part, important in enumerate((4, 2, 4)):
+        before = ends[part - 1] if part else -1
+        own = [row for step, rows in said.items() if before < step <= ends[part] for row in rows]
+        assert all(row["__rank"] == (1 if row["y"] == important else None) for row in own), part
+        assert {2, 4} <= {row["y"] for row in own}, "either would tell"
+
+
 def test_a_budget_cannot_come_or_go(spark: SparkSession, tmp_path: Path) -> None:
     kept = {name: Kept() for name in QUERIES}
     there = connected(spark, tmp_path, kept, budget=20)

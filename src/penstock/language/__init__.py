@@ -6,7 +6,7 @@ types expressions (`scalars`), builds FROM (`inputs`) and the layers above it (`
 with one of `statements`. Every error says where.
 """
 
-from penstock.language.bind import bind, bind_alter
+from penstock.language.bind import altered, bind, bind_alter
 from penstock.language.dialect import parse
 from penstock.language.statements import (
     AlterQuery,
@@ -34,6 +34,7 @@ __all__ = [
     "Parsed",
     "Select",
     "Statement",
+    "altered",
     "bind",
     "bind_alter",
     "parse",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.data.schema import Field, Schema
@@ -78,6 +79,16 @@ def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
     except RecursionError:
         raise _too_deep(parsed) from None
     return AlterQuery(syntax.name.text, None, ranks, found.node().schema)
+
+
+def altered(query: Query, statement: AlterQuery) -> Query:
+    """The query by another lifespan or by other ranks. Whether results say their rank was settled when it was registered."""
+    if statement.lifespan is not None:
+        query = replace(query, lifespan=statement.lifespan)
+    if statement.ranks is not None:
+        root = with_rank(query.root, statement.ranks if query.ranks else ())
+        query = replace(query, root=root, ranks=statement.ranks, over=statement.over)
+    return query
 
 
 def _too_deep(parsed: Parsed) -> ParseError:

@@ -17,6 +17,7 @@ from penstock.data.types import Type
 from penstock.errors import DataError, PlanError, StateError
 from penstock.flow.aside import dropped_schema
 from penstock.flow.cores import cores
+from penstock.language import AlterQuery, Parsed
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.levels import USUAL
 from penstock.plan.nodes import Query as Bound
@@ -223,6 +224,23 @@ class SparkSession(Session):
         made = super().query(sql, name, keep=keep, weight=weight)
         assert isinstance(made, SparkQuery)
         return made
+
+    def _alter(self, statement: AlterQuery, parsed: Parsed) -> None:
+        """From the next step on, in every cell."""
+        known = self._queries.get(statement.name.lower())
+        if statement.sets_ranks and known is not None and self.flow.plan().queries[known.name].lower:
+            raise StateError(
+                f"query {known.name} runs in two stages, and the second has only what the ranks that it began with read",
+                hint="register the query anew, with the new ranks",
+            )
+        super()._alter(statement, parsed)
+        if statement.weight is None:
+            name, what = (
+                self._queries[statement.name.lower()].name,
+                "ranks" if statement.sets_ranks else "lifespan",
+            )
+            with self.flow.lock:
+                self.flow.declared.altered.setdefault(name, {})[what] = parsed.text
 
     def drop(self, name: str) -> None:
         kept = next((n for n in self.flow.declared.queries if n.lower() == name.lower()), None)

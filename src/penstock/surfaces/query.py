@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.language import AlterQuery
+from penstock.language import AlterQuery, altered
 from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
-from penstock.plan.levels import levels_of, promises, with_rank
+from penstock.plan.levels import levels_of, promises
 from penstock.plan.nodes import Node, Rank
 from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
@@ -76,13 +76,7 @@ class Query:
         if statement.weight is not None:
             self._weigh(statement.weight)
             return
-        bound = self._bound
-        if statement.lifespan is not None:
-            bound = dataclasses.replace(bound, lifespan=statement.lifespan)
-        if statement.ranks is not None:
-            # Whether results say their rank was settled when the query was registered.
-            root = with_rank(bound.root, statement.ranks if bound.ranks else ())
-            bound = dataclasses.replace(bound, root=root, ranks=statement.ranks, over=statement.over)
+        bound = altered(self._bound, statement)
         standing = self._standing
         if bound.root == self._bound.root:
             root_ = dataclasses.replace(standing.root, levels=levels_of(bound))

@@ -6,13 +6,14 @@ and no code, ever travels through the checkpoint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.errors import StateError
-from penstock.language import Select, bind, parse
+from penstock.language import Select, altered, bind, bind_alter, parse
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.levels import USUAL, Levels, levels_of
 from penstock.plan.nodes import Node
@@ -39,6 +40,8 @@ class Declared:
     policies: Policies = field(default_factory=Policies)
     weights: dict[str, float] = field(default_factory=dict)
     """What queries count for beside each other."""
+    altered: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By query: the last ALTER QUERY that set its ranks, and its lifespan."""
 
     def json(self) -> dict[str, Any]:
         return {
@@ -56,6 +59,7 @@ class Declared:
             "upkeep": self.upkeep.json(),
             "policies": self.policies.json(),
             "weights": {name: weight for name, weight in self.weights.items() if weight != USUAL},
+            "altered": self.altered,
         }
 
     @classmethod
@@ -72,6 +76,7 @@ class Declared:
             Upkeep.of(told["upkeep"]),
             Policies.of(told["policies"]),
             dict(told["weights"]),
+            {name: dict(texts) for name, texts in told["altered"].items()},
         )
 
     def must_follow(self, before: Declared) -> None:
@@ -139,12 +144,15 @@ def _told(relation: Stream | Table) -> str:
     return f"({', '.join(map(str, relation.schema))}){more}"
 
 
-def planned(sql: str, catalog: Catalog) -> tuple[Node, Levels]:
-    """A query's plan from its text, and what it says of ranks."""
+def planned(sql: str, catalog: Catalog, changes: Iterable[str] = ()) -> tuple[Node, Levels]:
+    """A query's plan from its text, and what it says of ranks; `changes`: ALTER QUERY, since."""
     statement = bind(parse(sql)[0], catalog)
     if not isinstance(statement, Select):
         raise StateError(f"not a SELECT: {sql}")
-    return optimize(statement.query.root), levels_of(statement.query)
+    query = statement.query
+    for text in changes:
+        query = altered(query, bind_alter(parse(text)[0], catalog, sql))
+    return optimize(query.root), levels_of(query)
 
 
 def _columns(schema: Schema) -> list[list[str]]:

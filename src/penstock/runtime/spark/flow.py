@@ -158,6 +158,7 @@ class Flow:
                 told.queries.pop(query, None)
                 told.since.pop(query, None)
                 told.weights.pop(query, None)
+                told.altered.pop(query, None)
                 told.kept = [name for name in told.kept if name != query]
             self.matched.pop(query, None)
             self.sinks.pop(query, None)

@@ -123,10 +123,7 @@ class Flowing:
 
 def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> Flowing:
     """Plan and place every query; the same in every process. `rates`: see `place`."""
-    queries = {
-        name: _planned(sql, catalog, cells, name, rates, declared.policies)
-        for name, sql in declared.queries.items()
-    }
+    queries = {name: _planned(name, declared, catalog, cells, rates) for name in declared.queries}
     begun = {name: (sql, declared.since.get(name)) for name, sql in declared.queries.items()}
     begun |= {low.name: begun[name] for name, query in queries.items() for low in query.lower}
     inner = [low.stream for query in queries.values() for low in query.lower]
@@ -166,13 +163,14 @@ def _fed(queries: dict[str, Stages]) -> Iterator[Fed]:
                 yield Fed(read, stage, below.get(stream), (stage, read.name.lower()) in counted, speaks)
 
 
-def _planned(sql: str, catalog: Catalog, cells: int, name: str, rates: Rates, policies: Policies) -> Stages:
+def _planned(name: str, declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> Stages:
     """A query's plan, placed.
 
     Of groups that answer from samples the GROUP BY is placed as it was written. What expires in a cell is estimated there, so the
     estimates (`plan.partial`) come into the plan of a cell and not before.
     """
-    node, levels = planned(sql, catalog)
+    policies = declared.policies
+    node, levels = planned(declared.queries[name], catalog, declared.altered.get(name, {}).values())
     clock = next((s.time_type for s in catalog.streams.values()), Type.TIMESTAMP)
     whole = partial(node, levels, clock, policies)
     if whole is None:

@@ -92,6 +92,8 @@ class Stage:
         for name, root in roots.items():
             if name.lower() not in engine.queries:
                 engine.register(name, root, keep=wanted.keeps(name), since=wanted.begun[name][1])
+            elif before is not None and root.levels != before.roots(self.cell, self.number)[name].levels:
+                engine.alter(engine.queries[name.lower()], root)
         for standing in engine.queries.values():
             if standing.weight != wanted.weights[standing.name]:
                 engine.weigh(standing, wanted.weights[standing.name])
