@@ -121,7 +121,7 @@ class Scheduler:
                 until = max((p.designated for stop in route for p in stop.promising), default=-1)
                 for stop in reversed(route):
                     assessed = min((d.level for d in stop.assessed), default=BACK_BURNER)
-                    known = ranked or stop.at > core.meets[stop.route]
+                    known = ranked or (self.passes is not None and stop.at > core.meets[stop.route])
                     rest = doubtful if stop.at <= until else BACK_BURNER
                     later = min(pending, hoped) if stop.at < looked else pending
                     for again, lanes in ((False, stop.lanes), (True, stop.again)):
