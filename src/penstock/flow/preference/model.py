@@ -14,7 +14,7 @@ Static     which static levels are active, and where they are evaluated, was dec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, product
 from math import inf
@@ -80,6 +80,8 @@ class Problem:
     """Units a look-up takes."""
     units: float = inf
     doubt: float = 1.0
+    known: dict[tuple[int, int], list[float]] = field(default_factory=dict, repr=False, compare=False)
+    """What `ahead` has told; the same for problems that have other levels alone."""
 
     @cached_property
     def designated(self) -> Mapping[int, frozenset[int]]:
@@ -89,15 +91,13 @@ class Problem:
             found.setdefault(one.route, set()).add(one.designated)
         return {route: frozenset(places) for route, places in found.items()}
 
-    @cached_property
-    def ahead(self) -> Mapping[tuple[int, int], list[float]]:
-        """By route and rank: rows at each stage that go before one of the rank; 0: all; -1: those that are still to be looked up."""
-        kinds = {0: ALL, -1: BACK_BURNER, **{one.rank: slice(one.rank) for one in self.levels}}
-        return {
-            (number, rank): route.ahead(part)
-            for number, route in enumerate(self.routes)
-            for rank, part in kinds.items()
-        }
+    def ahead(self, route: int, rank: int) -> list[float]:
+        """At each stage of a route: rows that go before one of the rank; 0: all; -1: those that are still to be looked up."""
+        found = self.known.get((route, rank))
+        if found is None:
+            part = ALL if rank == 0 else BACK_BURNER if rank == -1 else slice(rank)
+            found = self.known[route, rank] = self.routes[route].ahead(part)
+        return found
 
     def ways(self, level: Level) -> Iterator[Places]:
         """All places where a level could be looked up (§6.5.4): anywhere on its path, then once in every re-evaluation path."""
@@ -111,7 +111,7 @@ class Problem:
     def latency(self, level: Level, places: Places) -> float:
         """Of a row that the level promotes: until it has passed the designated operator."""
         stages = self.routes[level.route].stages
-        everything, rest, better = (self.ahead[level.route, k] for k in (0, -1, level.rank))
+        everything, rest, better = (self.ahead(level.route, k) for k in (0, -1, level.rank))
         if places[0] > level.first and self._before(level, places[0]) > self.units:
             return inf
         rate = stages[places[0]].rate
@@ -137,7 +137,7 @@ class Problem:
         """Rows of a level a step that expire before the designated operator (Def. 9); None: it is not active."""
         if places is None:
             stages = self.routes[level.route].stages[: level.designated + 1]
-            rows = self.ahead[level.route, 0]
+            rows = self.ahead(level.route, 0)
             late = self.doubt * sum((n + 1) * stage.cost for n, stage in zip(rows, stages, strict=False))
         else:
             late = self.latency(level, places)

@@ -3,7 +3,7 @@
 Load      ticks come steadily, posts in bursts. Before a burst windows are full of ticks, most of which matter to nobody; in it every post
           may meet them.
 Need      what rank 1 takes by itself, in bursts: its ticks and the posts that these may meet, measured; and that every row is looked at once.
-Capacity  the budget: work units a step, `ROOM` times the need, or as much more as the calm takes. So rank 1 fits with all its
+Capacity  the budget: work units a step, `room` times the need, or as much more as the calm takes. So rank 1 fits with all its
           partners; all of it takes many times as much, which is measured too.
 Clock     virtual: a unit is a microsecond of processing, and a step of `STEP` seconds of event time lasts as many as it has units. So a run
           is the same whenever it is repeated. A lifespan is `STEPS` steps.
@@ -58,6 +58,7 @@ class Floor:
     each: int = 23
     promising: float | None = 0.15
     levels: int = LEVELS
+    room: float = ROOM
     seed: int = 2013
 
     @property
@@ -169,11 +170,16 @@ def opened(floor: Floor, lifespan: int, connect: Connect, **options: Any) -> tup
     return session, session.query(floor.text(lifespan), name="posted")
 
 
-def fed(session: Any, feed: Feed) -> Iterator[int]:
-    """Rows come, a step at a time."""
+def fed(session: Any, feed: Feed, more: int = 0) -> Iterator[int]:
+    """Rows come, a step at a time; then so many steps without any."""
+    until = feed.start
     for until, rows in feed.pushes(STEP):
         for name, batch in rows.items():
             session.push(name, batch)
+        session.advance(until)
+        yield until
+    for _ in range(more):
+        until += round(STEP * MICROSECONDS)
         session.advance(until)
         yield until
 
@@ -189,7 +195,7 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
     told, ages = (np.zeros((n, LEVELS + 1), np.int64) for n in (floor.steps, 4 * STEPS))
     kept: list[tuple[int, int]] = []
     pairs = worse = 0
-    for step, _ in enumerate(fed(session, feed)):
+    for step, _ in enumerate(fed(session, feed, STEPS)):  # a burst is the last that comes
         changes = query.changes()
         if len(changes):
             came = (changes["__ts"].cast(pa.int64()).to_numpy() - feed.start) // round(STEP * MICROSECONDS)
@@ -271,5 +277,5 @@ def capacity(floor: Floor, connect: Connect) -> Capacity:
     need = float(offered(floor, best(floor), connect)[floor.bursts].mean())
     rows = np.array([sum(len(b) for b in rows.values()) for _, rows in feed.pushes(STEP)])
     calm = float(every[floor.quiet].mean())
-    budget = ROOM * max(need + float(rows[floor.bursts].mean()), calm)
+    budget = floor.room * max(need + float(rows[floor.bursts].mean()), calm)
     return Capacity(round(budget), need, float(every[floor.bursts].mean()), calm)
