@@ -30,7 +30,7 @@ SAMPLED = {
     "unseen": "SELECT AVG(y) AS m FROM a [RANGE 20 SLIDE 5] WHERE y < 4 GROUP BY x LIFESPAN 1 HOUR RANK 1 CRITERIA (s = 'p')",
 }
 """Groups that answer from samples; with so long a lifespan nothing expires."""
-LATE = f"{MEANS} LIFESPAN 30 MICROSECONDS RANK 1 CRITERIA (a.y = 4) RANK 2 CRITERIA (b.d > 4.5)"
+LATE = f"{MEANS} LIFESPAN 150 MICROSECONDS RANK 1 CRITERIA (a.y = 4) RANK 2 CRITERIA (b.d > 4.5)"
 
 
 def connected(
