@@ -19,6 +19,7 @@ from penstock.surfaces.figures.cacq.judge import judge
 from penstock.surfaces.figures.pp import bursts, overload, sweeps
 from penstock.surfaces.figures.pp.catalogue import CHARTS
 from penstock.surfaces.figures.pp.overload import ALLOCATIONS, PROMOTE, Outcome, Town
+from penstock.surfaces.figures.tp.outcomes import checked
 
 SMALL = {
     "pp-4.5": Sizes((2,), rows=60, turns=20),
@@ -81,7 +82,7 @@ def test_a_run_repeats_itself_and_tells_nothing_that_is_not_there(allocation: st
     whole = overload.run(town, made, None, "fifo", penstock.connect)
     once, again = (overload.run(town, made, 770, allocation, penstock.connect) for _ in range(2))
     assert (once.told == again.told).all() and (once.late == again.late).all()
-    assert overload.checked(once, whole, allocation) is once
+    assert checked(once, whole, allocation) is once
     assert 0 < once.told.sum() < whole.told.sum()
     told = once.told > 0
     assert (once.late[told] >= 770 * once.told[told]).all()
@@ -95,7 +96,7 @@ def test_what_is_told_too_much_is_found() -> None:
         return Outcome(np.array([[0, n]]), np.zeros((1, 2)), none, none, none)
 
     with pytest.raises(StateError, match="more of some rank"):
-        overload.checked(outcome(2), outcome(1), "fifo")
+        checked(outcome(2), outcome(1), "fifo")
 
 
 def test_calm_is_counted_from_the_last_row_of_a_burst() -> None:

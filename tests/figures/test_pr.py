@@ -21,6 +21,7 @@ from penstock.surfaces.figures.pr.approaches import ALLOCATION, PP, PR, PR_JOIN,
 from penstock.surfaces.figures.pr.catalogue import CHARTS
 from penstock.surfaces.figures.pr.floor import Floor, Outcome
 from penstock.surfaces.figures.pr.joins import SECTORS
+from penstock.surfaces.figures.tp.outcomes import checked
 
 SMALL = Floor(window=5.0, posts=300.0, calm=5.0, periods=2)
 
@@ -81,7 +82,7 @@ def test_a_run_repeats_itself_and_tells_nothing_that_is_not_there(approach: str)
     whole = floors.run(SMALL, None, penstock.connect)
     once, again = (floors.run(SMALL, budget, penstock.connect, approach) for _ in range(2))
     assert (once.told == again.told).all()
-    assert floors.checked(once, whole, approach) is once
+    assert checked(once, whole, approach) is once
     assert 0 < once.told.sum() < whole.told.sum()
     assert (once.ages.sum(axis=0) == once.told.sum(axis=0)).all()
     assert 1 <= once.waited(0, 0.5) <= once.waited(0, 0.99) <= floors.STEPS + 3
@@ -92,7 +93,7 @@ def test_what_is_told_too_much_is_found() -> None:
         return Outcome(np.array([[0, n]]), np.zeros((1, 2), np.int64), 0.0, 0.0, 0.0, {})
 
     with pytest.raises(StateError, match="more of some rank"):
-        floors.checked(outcome(2), outcome(1), TRAD)
+        checked(outcome(2), outcome(1), TRAD)
 
 
 def test_who_is_of_a_better_rank_than_the_one_before_has_been_overtaken() -> None:

@@ -14,7 +14,8 @@ import penstock
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.benches.report import Tell
 from penstock.surfaces.figures.pr.approaches import PP, PR_JOIN, RAND, SEM, TRAD
-from penstock.surfaces.figures.pr.floor import LEVELS, STEPS, Floor, Outcome, checked, offered, run
+from penstock.surfaces.figures.pr.floor import LEVELS, STEPS, Floor, Outcome, offered, run
+from penstock.surfaces.figures.tp.outcomes import checked
 from penstock.surfaces.figures.tp.stocks import STOCKS
 
 ALLOCATIONS = {"prefer": PR_JOIN, "promote": PP, "semantic": SEM, "random": RAND, "fifo": TRAD}

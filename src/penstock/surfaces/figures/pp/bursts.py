@@ -24,7 +24,6 @@ from penstock.surfaces.figures.pp.overload import (
     Outcome,
     Town,
     capacity,
-    checked,
     fluctuating,
     needed,
     offered,
@@ -33,6 +32,7 @@ from penstock.surfaces.figures.pp.overload import (
     until_calm,
 )
 from penstock.surfaces.figures.runner import Connect, Tell
+from penstock.surfaces.figures.tp.outcomes import checked
 
 SOURCE = "Works, Targeted Prioritized Processing in Overloaded Data Stream Systems, dissertation, WPI 2013"
 AGAINST = "the other allocations, and no limit at all, on the same rows; what is told must be part of what there is without a limit"

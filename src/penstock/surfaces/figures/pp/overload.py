@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import StateError
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import city, queries
 from penstock.surfaces.figures.tp.load import MICROSECONDS, Floats, Ints, Load
+from penstock.surfaces.figures.tp.outcomes import stored
 
 STEP = 0.1
 RATE, PATROL = 20.0, 16.0
@@ -140,21 +140,8 @@ def run(
             np.add.at(told, (came, rank), 1)
             np.add.at(late, (came, rank), ages)
         if budget is not None:
-            state[:, step] = pipeline.busy, pipeline.waiting, _stored(pipeline)
+            state[:, step] = pipeline.busy, pipeline.waiting, stored(pipeline)
     return Outcome(told, late, *state)
-
-
-def _stored(pipeline: Any) -> int:
-    return sum(
-        len(core.stocks[which].stored()) for core in pipeline.scheduler.cores for which in core.routes_by
-    )
-
-
-def checked(outcome: Outcome, whole: Outcome, name: str) -> Outcome:
-    """An outcome that has nothing that is not there without a limit."""
-    if (outcome.told > whole.told).any():
-        raise StateError(f"{name} tells more of some rank and step than there is")
-    return outcome
 
 
 # ------------------------------------------------------------------ load and capacity

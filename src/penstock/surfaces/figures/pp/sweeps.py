@@ -14,11 +14,11 @@ from penstock.surfaces.figures.pp.overload import (
     PROMOTE,
     Town,
     capacity,
-    checked,
     fluctuating,
     run,
 )
 from penstock.surfaces.figures.runner import Connect, Tell
+from penstock.surfaces.figures.tp.outcomes import checked
 
 OTHERS = tuple(name for name in ALLOCATIONS if name != PROMOTE)
 

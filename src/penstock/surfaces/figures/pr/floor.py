@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import StateError
 from penstock.surfaces.figures.pr.approaches import ALLOCATION, TRAD, settle
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import market, queries
 from penstock.surfaces.figures.tp.feed import Feed
 from penstock.surfaces.figures.tp.load import MICROSECONDS, Floats, Ints, Load
+from penstock.surfaces.figures.tp.outcomes import stored
 from penstock.surfaces.figures.tp.stocks import SECTORS, SUBSECTORS
 
 STEP = 0.2
@@ -206,28 +206,14 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
                 pairs += len(rank) - 1
                 worse += overtaken(rank)
         if budget is not None and pipeline.busy:
-            kept.append((_stored(pipeline), pipeline.waiting))
-    stored, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
-    return Outcome(told, ages, worse / max(pairs, 1), float(stored), float(waiting), query.load)
+            kept.append((stored(pipeline), pipeline.waiting))
+    held, waiting = np.mean(kept, axis=0) if kept else (0.0, 0.0)
+    return Outcome(told, ages, worse / max(pairs, 1), float(held), float(waiting), query.load)
 
 
 def overtaken(rank: Ints) -> int:
     """How many results are of a better rank than the one before; 0 is no rank."""
     return int((np.diff(np.where(rank == 0, LEVELS + 1, rank)) < 0).sum())
-
-
-def _stored(pipeline: Any) -> int:
-    """Rows in the states of joins."""
-    return sum(
-        len(core.stocks[which].stored()) for core in pipeline.scheduler.cores for which in core.routes_by
-    )
-
-
-def checked(outcome: Outcome, whole: Outcome, name: str) -> Outcome:
-    """An outcome that has nothing that is not there without a limit."""
-    if (outcome.told > whole.told).any():
-        raise StateError(f"{name} tells more of some rank and step than there is")
-    return outcome
 
 
 # ------------------------------------------------------------------ load and capacity

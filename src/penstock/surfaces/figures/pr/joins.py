@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.figures.bars import at_least
-from penstock.surfaces.figures.cacq.chart import Chart, Data, Judge, Measure, Sizes
+from penstock.surfaces.figures.cacq.chart import Data, Sizes
 from penstock.surfaces.figures.pr.approaches import PR_JOIN, PR_PRUNE, RAND, SEM, TRAD
 from penstock.surfaces.figures.pr.floor import TICKS, Floor
 from penstock.surfaces.figures.pr.measures import (
-    AGAINST,
     ALL,
-    SOURCE,
     ahead,
+    chart,
     cumulated,
     gain,
     gains,
@@ -96,30 +95,7 @@ def _lead(data: Data) -> str:
     return f"{shares(data, data.series)}; times as many as with the atomic join, by x, {times}"
 
 
-def _chart(
-    number: str, title: str, across: str, claim: str, says: str, measure: Measure, quick: Sizes, full: Sizes,
-    asked: Judge = _no_fewer, words: Judge = paper, lead: Callable[[Data], str] = _lead, value: str = "results_1",
-) -> Chart:  # fmt: skip
-    label = "results of rank 1" if value == "results_1" else "results"
-    more = (("results_2", "results of rank 2"), ("results_3", "results of rank 3"))
-    return Chart(
-        f"prj-{number}",
-        title,
-        across,
-        ((value, label), *(more if value == "results_1" else ())),
-        claim,
-        f"Figure {number}: {says}",
-        measure,
-        quick,
-        full,
-        lead,
-        asked,
-        words,
-        AGAINST,
-        scales=("linear", "linear"),
-        source=SOURCE,
-    )
-
+_chart = partial(chart, "prj", asked=_no_fewer, words=paper, lead=_lead)
 
 CLAIM = f"{PR_JOIN} tells no fewer results of rank 1 than the atomic join (at least {100 * NO_FEWER:g} %)"
 
@@ -133,7 +109,7 @@ CHARTS = (
         cumulated(lambda periods: replace(SECTORS, periods=periods), APPROACHES),
         Sizes((), rows=3, turns=1),
         Sizes((), rows=15, turns=3),
-        _end,
+        asked=_end,
     ),
     _chart(
         "7.5",
@@ -144,10 +120,10 @@ CHARTS = (
         cumulated(lambda periods: replace(SECTORS, periods=periods), APPROACHES, ALL),
         Sizes((), rows=3, turns=1),
         Sizes((), rows=15, turns=3),
-        lambda _: [],
-        _overall,
-        _overall_lead,
-        "results",
+        asked=lambda _: [],
+        words=_overall,
+        lead=_overall_lead,
+        value="results",
     ),
     _chart(
         "7.6",
@@ -161,7 +137,7 @@ CHARTS = (
         ),
         Sizes((25, 50, 75, 100), rows=3, turns=1),
         Sizes((25, 50, 75, 100), rows=10, turns=3),
-        _by_partners,
+        asked=_by_partners,
     ),
     _chart(
         "7.7",

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.figures.bars import at_least
-from penstock.surfaces.figures.cacq.chart import Data, Measure, Sample, Sizes
-from penstock.surfaces.figures.pr.floor import LEVELS, STEP, Capacity, Floor, Outcome, capacity, checked, run
+from penstock.surfaces.figures.cacq.chart import Chart, Data, Judge, Measure, Sample, Sizes
+from penstock.surfaces.figures.pr.floor import LEVELS, STEP, Capacity, Floor, Outcome, capacity, run
 from penstock.surfaces.figures.runner import Connect, Tell
+from penstock.surfaces.figures.tp.outcomes import checked
 
 SOURCE = "Works, Targeted Prioritized Processing in Overloaded Data Stream Systems, dissertation, WPI 2013"
 AGAINST = "the other allocations, and no limit at all, on the same rows; what is told must be part of what there is without a limit"
@@ -127,4 +128,30 @@ def shares(data: Data, approaches: Iterable[str], rank: int = 1) -> str:
     return (
         f"rank 1 needs {100 * (last.more['need'] or 0):.0f} % of the capacity in bursts and all rows {last.more['load']:.0f} times it;"
         f" of its results are told {said}"
+    )
+
+
+def chart(
+    chapter: str, number: str, title: str, across: str, claim: str, says: str, measure: Measure, quick: Sizes, full: Sizes,
+    *, asked: Judge, words: Judge, lead: Callable[[Data], str], value: str = "results_1",
+) -> Chart:  # fmt: skip
+    """Results of rank 1, and of the others beside; or, as `value`, of any rank and none."""
+    label = "results of rank 1" if value == "results_1" else "results"
+    more = (("results_2", "results of rank 2"), ("results_3", "results of rank 3"))
+    return Chart(
+        f"{chapter}-{number}",
+        title,
+        across,
+        ((value, label), *(more if value == "results_1" else ())),
+        claim,
+        f"Figure {number}: {says}",
+        measure,
+        quick,
+        full,
+        lead,
+        asked,
+        words,
+        AGAINST,
+        scales=("linear", "linear"),
+        source=SOURCE,
     )

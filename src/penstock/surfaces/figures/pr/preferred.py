@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.surfaces.benches.points import Point
 from penstock.surfaces.figures.bars import at_least
-from penstock.surfaces.figures.cacq.chart import Chart, Data, Judge, Measure, Sizes
+from penstock.surfaces.figures.cacq.chart import Data, Sizes
 from penstock.surfaces.figures.pr.approaches import PP, PR, PR_PRUNE, RAND, SEM, TRAD
 from penstock.surfaces.figures.pr.floor import Floor
 from penstock.surfaces.figures.pr.measures import (
-    AGAINST,
     ALL,
-    SOURCE,
     ahead,
+    chart,
     cumulated,
     gain,
     gains,
@@ -103,29 +102,7 @@ def _lead(data: Data) -> str:
     return shares(data, data.series)
 
 
-def _chart(
-    number: str, title: str, across: str, claim: str, says: str, measure: Measure, quick: Sizes, full: Sizes,
-    asked: Judge = bars, words: Judge = paper, lead: Callable[[Data], str] = _lead, value: str = "results_1",
-) -> Chart:  # fmt: skip
-    label = "results of rank 1" if value == "results_1" else "results"
-    more = (("results_2", "results of rank 2"), ("results_3", "results of rank 3"))
-    return Chart(
-        f"pr-{number}",
-        title,
-        across,
-        ((value, label), *(more if value == "results_1" else ())),
-        claim,
-        f"Figure {number}: {says}",
-        measure,
-        quick,
-        full,
-        lead,
-        asked,
-        words,
-        AGAINST,
-        scales=("linear", "linear"),
-        source=SOURCE,
-    )
+_chart = partial(chart, "pr", asked=bars, words=paper, lead=_lead)
 
 
 def _data_set_1(periods: int) -> Floor:
@@ -142,8 +119,8 @@ CHARTS = (
         cumulated(_data_set_1, APPROACHES),
         Sizes((), rows=2, turns=1),
         Sizes((), rows=10, turns=3),
-        _end,
-        _levels,
+        asked=_end,
+        words=_levels,
     ),
     _chart(
         "6.5",
@@ -154,9 +131,9 @@ CHARTS = (
         cumulated(_data_set_1, APPROACHES, ALL),
         Sizes((), rows=2, turns=1),
         Sizes((), rows=10, turns=3),
-        lambda _: [],
-        _overall,
-        _overall_lead,
+        asked=lambda _: [],
+        words=_overall,
+        lead=_overall_lead,
         value="results",
     ),
     _chart(
@@ -179,8 +156,8 @@ CHARTS = (
         swept(lambda joins, periods: replace(JOINED[joins], periods=periods), OPTIMIZED),
         Sizes((2, 4, 8), rows=2, turns=1),
         Sizes((2, 4, 8), rows=5, turns=3),
-        lambda data: [ahead(data, PR_PRUNE, PP, PROMOTED)],
-        lambda data: [ahead(data, PR_PRUNE, PR, 1)],
+        asked=lambda data: [ahead(data, PR_PRUNE, PP, PROMOTED)],
+        words=lambda data: [ahead(data, PR_PRUNE, PR, 1)],
     ),
     _chart(
         "6.8",
@@ -192,7 +169,7 @@ CHARTS = (
         swept(lambda paths, periods: replace(JOINED[8], paths=paths, periods=periods), OPTIMIZED),
         Sizes((1, 8), rows=2, turns=1),
         Sizes((1, 2, 4, 8), rows=5, turns=3),
-        lambda data: [ahead(data, PR_PRUNE, PP, PROMOTED), _alike(data)],
-        lambda data: [ahead(data, PR_PRUNE, PR, 1)],
+        asked=lambda data: [ahead(data, PR_PRUNE, PP, PROMOTED), _alike(data)],
+        words=lambda data: [ahead(data, PR_PRUNE, PR, 1)],
     ),
 )
