@@ -20,12 +20,13 @@ import numpy as np
 from penstock.data.batch import Array, Ints
 from penstock.data.clock import FOREVER
 from penstock.flow.allocation import Arrived, Moment
+from penstock.flow.classifiers import LOOK
 from penstock.flow.preference import model
 from penstock.flow.preference.monitor import Monitor
 from penstock.flow.preference.search import pruned
 from penstock.flow.promote import DOUBT, Promote
 from penstock.flow.promotion import model as static
-from penstock.flow.routes import LOOK, Routes
+from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Promising, Stop
 from penstock.state.lanes import BACK_BURNER, PROMISE

@@ -15,25 +15,20 @@ not be built. It is skipped when there is nothing to evaluate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
-from penstock.data.types import Type
-from penstock.errors import StateError
 from penstock.flow import passes
-from penstock.flow.cores import Core, side_by_side
-from penstock.flow.itinerary import Itinerary
-from penstock.flow.stop import Determinant, Stop
+from penstock.flow.classifiers import Classifiers
+from penstock.flow.cores import Core
+from penstock.flow.stop import Stop
 from penstock.kernels import tiers
-from penstock.operators.abilities import Share
-from penstock.operators.conditions import Tester
 from penstock.operators.contract import ABSENT, Site
 from penstock.plan.catalog import Function
-from penstock.plan.expressions import Expression, columns
 from penstock.plan.levels import Disjunct
 from penstock.state import words
 from penstock.state.index import TierIndex
@@ -53,16 +48,11 @@ from penstock.state.lanes import (
     TS,
     Lane,
     degrade,
-    going_by,
 )
 from penstock.state.pool import Slots
-from penstock.state.stock import DEAD, RESTING, UNBUILT, Stock
+from penstock.state.stock import DEAD, RESTING, UNBUILT
 
 NEVER = np.iinfo(np.int64).min
-LOOK = 0.05
-"""Units to look a row's value up among those that promise something."""
-UNKNOWN = 0.1
-"""The share of rows for which a determinant holds, before any was asked."""
 RECENT = 0.3
 """The weight of the last step among those before."""
 
@@ -75,7 +65,7 @@ class Watch(Protocol):
     def leave(self, stop: Stop, rows: Ints) -> None: ...
 
 
-class Routes:
+class Routes(Classifiers):
     """`wanted`: columns of the core's inputs, side by side, that somebody reads of a result; `stored`: others that are kept of rows."""
 
     def __init__(
@@ -87,106 +77,15 @@ class Routes:
         functions: Mapping[str, Function],
         stored: frozenset[int] = frozenset(),
     ) -> None:
-        self.core = core
+        super().__init__(site, core, wanted | stored, disjuncts, functions)
         self.wanted = wanted
-        self._site = site
-        self._schemas = [i.schema for i in core.inputs]
-        self._starts = side_by_side(core.inputs)
-        self._width = len(core.schema)
-        self._tester = Tester(site)
-        self._itinerary = way = Itinerary(site, core, functions)
-        asked = (*core.predicates, *(t for own in way.own for t in own), *(d.criteria for d in disjuncts))
-        read = wanted | stored | {c.index for expression in asked for c in columns(expression)}
-        self._keys = way.keys
-        self.routes_by = way.routes
-        """By the input whose rows go along them."""
-        self._stored = [
-            tuple(k for k in range(len(s)) if start + k in read)
-            for s, start in zip(self._schemas, self._starts, strict=True)
-        ]
-        self.stocks = self._empty()
-        self.determinants = self._itinerary.determinants(disjuncts)
-        self._asks: dict[int, list[Determinant]] = {}
-        self.meets = passes.meetings(way, self.determinants)
-        """By the input whose rows go along a route that has no levels: the last stop at which they meet rows that have."""
         self._numbers = 0
         self._arrivals = 0
-        self._shares = [Share() for _ in self.determinants]
         self.arrived_of_late: dict[int, float] = {}
         """By input: rows of a step."""
         self.watch: Watch | None = None
         """Who looks at what rows come to, if anybody does."""
         self.tally = np.zeros(1, np.int64)
-        self.repeated: Callable[[Stop, Ints], Array | None] | None = None
-        """Tells which rows stand back in their level (`flow.coverage`)."""
-        self.noticed: Callable[[Stop, Determinant, Ints], None] | None = None
-        """Looks at rows in which a classifier finds a level."""
-
-    def _empty(self) -> list[Stock]:
-        """Stocks of no rows."""
-        return [
-            Stock(
-                self._site.arena,
-                f"{self._site.name}.{i}",
-                [s[k].type for k in stored] + keys.strings,
-                keys.count,
-            )
-            for i, (s, stored, keys) in enumerate(zip(self._schemas, self._stored, self._keys, strict=True))
-        ]
-
-    def rerank(self, disjuncts: Sequence[Disjunct]) -> None:
-        """Other criteria from now on; they may read what is stored already."""
-        read = {start + k for start, stored in zip(self._starts, self._stored, strict=True) for k in stored}
-        for one in disjuncts:
-            for column in columns(one.criteria):
-                if column.index not in read:
-                    raise StateError(
-                        f"the running query does not keep {column.name}, which the criteria read",
-                        hint="register the query anew, with the new criteria; connect(keep_dropped=…) keeps all columns",
-                    )
-        self.determinants = self._itinerary.determinants(disjuncts)
-        self.meets = passes.meetings(self._itinerary, self.determinants)
-        self._asks.clear()
-        self._shares = [Share() for _ in self.determinants]
-        for stop in self.stops:
-            stop.assessed = stop.promising = ()
-        for which, stock in enumerate(self.stocks):
-            stock.level[:] = BACK_BURNER
-            if which in self.routes_by and not self.in_process:
-                stock.move(stock.stored(), assessed=not self._asked(which))
-
-    def input_of(self, column: int) -> int:
-        return self._itinerary.input_of(column)
-
-    def path(self, route: Sequence[Stop], determinant: Determinant) -> range:
-        return self._itinerary.path(route, determinant)
-
-    def sides(self, stop: Stop) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of a join by key: the partner and the target, each with the number of the index that is compared."""
-        assert stop.target is not None
-        own, other = (
-            (which, self._keys[which].index([e.side(which) for e in stop.equal]))
-            for which in (stop.partner, stop.target)
-        )
-        return own, other
-
-    def is_text(self, which: int, index: int) -> bool:
-        """Whether an index is over a string and nothing else."""
-        keys = self._keys[which].indexes[index]
-        return len(keys) == 1 and keys[0].type is Type.STRING
-
-    @property
-    def routes(self) -> list[list[Stop]]:
-        return list(self.routes_by.values())
-
-    @property
-    def stops(self) -> list[Stop]:
-        return [stop for route in self.routes for stop in route]
-
-    @property
-    def in_process(self) -> bool:
-        """Whether rows have met some levels at a stop and wait for others."""
-        return any(len(lane) for stop in self.stops for lane in stop.aside.values())
 
     # ------------------------------------------------------------------ rows come
 
@@ -289,42 +188,6 @@ class Routes:
             slots = self._add(which, rows, keys, NEVER)
             self.stocks[which].build(slots, np.full(len(slots), -1), assessed=not self._asked(which))
 
-    def assess_stored(self) -> float:
-        """Ask built rows for their levels, as far as these can be told of them alone; returns the units that takes.
-
-        Only while nothing is in process: whoever meets level after level must find each row in one tier.
-        """
-        if self.in_process:
-            return 0.0
-        spent = 0.0
-        for which in self.routes_by:
-            asked, stock = self._asked(which), self.stocks[which]
-            alone = [one for one in asked if one.inputs == {which}]
-            slots = stock.stored()
-            slots = slots[stock.level[slots] == BACK_BURNER]
-            if not alone or not len(slots):
-                continue
-            rows = np.full((SLOTS + len(self.core.inputs), len(slots)), -1, np.int64)
-            rows[TS], rows[SLOTS + which] = stock.ts[slots], slots
-            stock.level[slots] = self.levels_of(rows, frozenset({which}))
-            stock.move(slots, assessed=len(alone) == len(asked))
-            spent += len(slots) * sum(one.cost for one in alone)
-        return spent
-
-    def _asked(self, which: int) -> list[Determinant]:
-        """What is asked of rows of an input by themselves or further on."""
-        if which not in self._asks:
-            route = self.routes_by.get(which, ())
-            self._asks[which] = [one for one in self.determinants if route and self.path(route, one)]
-        return self._asks[which]
-
-    def _is_assessed(self, which: int) -> bool:
-        """Whether rows of an input that are built now were asked for every level that goes first."""
-        if not self._asked(which):
-            return True
-        places = [stop.at for stop in self.routes_by[which] if stop.assessed]
-        return bool(places) and all(places[-1] <= stop.at for stop in self.routes_by[which] if stop.builds)
-
     def alive(self, which: int, now: int) -> Batch:
         """Built rows of an input that have not ended, for somebody else to go on with, in the order in which they end."""
         stock = self.stocks[which]
@@ -335,65 +198,6 @@ class Routes:
         for k, column in zip(self._stored[which], stock.columns(slots), strict=False):
             out[k] = column
         return Batch(np.full(len(slots), now), stock.exp[slots], tuple(out))
-
-    # ------------------------------------------------------------------ a classifier
-
-    def classify(self, stop: Stop, rows: Ints) -> float:
-        """Give rows the best level that the stop's determinants find; returns the units spent."""
-        spent = 0.0
-        driver = self.stocks[stop.route]
-        for one in stop.assessed:
-            open_ = np.flatnonzero(rows[LEVEL] > one.level)
-            if not len(open_):
-                continue
-            spent += one.cost * len(open_)
-            found = open_[self.holds(one.criteria, rows[:, open_])]
-            self._shares[self.determinants.index(one)].count(len(open_), len(found))
-            rows[LEVEL, found] = one.level
-            slots = rows[SLOTS + stop.route, found]
-            driver.level[slots] = np.minimum(driver.level[slots], one.level)
-            if self.noticed is not None and len(found):
-                self.noticed(stop, one, rows[:, found])
-        return spent + self._promised(stop, rows)
-
-    def _promised(self, stop: Stop, rows: Ints) -> float:
-        """Let rows promise what the stop finds of them; of equally good promises the one that lasts longest (Works 2013, Def. 7).
-
-        A level spares looking for promises that are no better; a promise spares nothing (§6.3.2).
-        """
-        spent = 0.0
-        for one in stop.promising:
-            open_ = np.flatnonzero((rows[LEVEL] > one.best) & (rows[DESIGNATED] < one.designated))
-            if not len(open_):
-                continue
-            spent += LOOK * len(open_)
-            keys = self.stocks[one.which].indexes[one.index].key[rows[SLOTS + one.which, open_]]
-            found = one.table.find(keys)
-            better = (found >= 0) & (found < rows[LEVEL, open_]) & (found <= rows[PROMISE, open_])
-            rows[PROMISE, open_[better]] = found[better]
-            rows[DESIGNATED, open_[better]] = one.designated
-        return spent
-
-    def share_of(self, determinant: Determinant) -> float:
-        """For how many of the rows that were asked it held; before any was, for some."""
-        known = self._shares[self.determinants.index(determinant)].value
-        return UNKNOWN if known is None else known
-
-    def holds(self, predicate: Expression, rows: Ints) -> Array:
-        """For which partial results it is true."""
-        read = frozenset(c.index for c in columns(predicate))
-        return self._tester.test(predicate, self.columns(rows, read), rows[TS])
-
-    def columns(self, rows: Ints, wanted: frozenset[int]) -> tuple[Column, ...]:
-        """Columns of partial results, side by side."""
-        out: list[Column] = [ABSENT] * self._width
-        for i, (start, stored) in enumerate(zip(self._starts, self._stored, strict=True)):
-            if any(start + k in wanted for k in stored):
-                slots = rows[SLOTS + i].astype(np.int32)
-                for k, column in zip(stored, self.stocks[i].columns(slots), strict=False):
-                    if start + k in wanted:
-                        out[start + k] = column
-        return tuple(out)
 
     # ------------------------------------------------------------------ an operator
 
@@ -417,22 +221,6 @@ class Routes:
         if self.watch is not None:
             self.watch.leave(stop, out)
         return out, spent, left
-
-    def levels_at(self, stop: Stop, rows: Ints) -> Ints:
-        """The levels of rows before a stop, as far as they can be told there."""
-        return self._levels(rows[LEVEL].copy(), rows, stop.bound)
-
-    def levels_of(self, rows: Ints, inputs: frozenset[int]) -> Ints:
-        """The levels that these inputs tell of rows, whatever was found of them."""
-        return self._levels(np.full(rows.shape[1], BACK_BURNER), rows, inputs)
-
-    def _levels(self, level: Ints, rows: Ints, inputs: frozenset[int]) -> Ints:
-        for one in self.determinants:
-            if one.inputs <= inputs:
-                open_ = np.flatnonzero(level > one.level)
-                if len(open_):
-                    level[open_[self.holds(one.criteria, rows[:, open_])]] = one.level
-        return level
 
     def _tried(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
         spent = rows.shape[1] * (1 + stop.tested)
@@ -542,49 +330,6 @@ class Routes:
         number = self._keys[stop.partner].index([e.side(stop.partner) for e in stop.equal])
         keys: Ints = self.stocks[stop.partner].indexes[number].key[rows[SLOTS + stop.partner]]
         return keys
-
-    def enqueue(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
-        """Let rows wait before a stop: unsorted if its classifier may find a better level, else by the level they have."""
-        if not rows.shape[1]:
-            return
-        if stop.assessed or stop.promising:
-            open_ = self._open(stop, rows)
-            if open_.all():
-                stop.unsorted.put(rows)
-                return
-            stop.unsorted.put(rows[:, open_])
-            rows = rows[:, ~open_]
-        self.line_up(stop, rows, active)
-
-    def _open(self, stop: Stop, rows: Ints) -> Array:
-        """Which rows a classifier has something to look at."""
-        open_: Array = np.zeros(rows.shape[1], np.bool_)
-        if stop.assessed:
-            open_ |= rows[LEVEL] > stop.assessed[0].level
-        if stop.promising:
-            best = min(one.best for one in stop.promising)
-            open_ |= (rows[LEVEL] > best) & (rows[PROMISE] == BACK_BURNER)
-        return open_
-
-    def line_up(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
-        """Let rows wait before an operator, by the level they go by; one that is not active is none."""
-        if not active:
-            stop.lanes.setdefault(BACK_BURNER, Lane()).put(rows)
-            return
-        level = going_by(rows, active)
-        back = None if self.repeated is None else self.repeated(stop, rows)
-        for one in np.unique(level).tolist():
-            own = level == one
-            if back is not None:
-                stop.again.setdefault(one, Lane()).put(rows[:, own & back])
-                own &= ~back
-            stop.lanes.setdefault(one, Lane()).put(rows[:, own])
-
-    def put_aside(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
-        """Let rows in process wait for the next level at which they meet any."""
-        level = going_by(rows, active)
-        for one in np.unique(level).tolist():
-            stop.aside.setdefault(one, Lane()).put(rows[:, level == one])
 
     # ------------------------------------------------------------------ rows leave
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from penstock.data.batch import Batch, Ints
 from penstock.flow.aside import EXPIRED, SHED, Aside
+from penstock.flow.classifiers import LOOK
 from penstock.flow.coverage import Coverages
-from penstock.flow.routes import LOOK, Routes
+from penstock.flow.routes import Routes
 from penstock.flow.stop import Stop
 from penstock.flow.tallies import Tallies
 from penstock.state.arena import Arena
