@@ -9,26 +9,14 @@ refused at its place; the tables below leave nothing else in the ladder.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.parser import binary_range_parser
-from sqlglot.parsers.spark import SparkParser
 
-from penstock.errors import ParseError, PlanError
-from penstock.language.place import Source, Span, Token, TokenType, shortened, span_of, span_of_token
-from penstock.language.syntax import Name, QuerySyntax
-
-_RESERVED = {
-    TokenType.ALL, TokenType.ANTI, TokenType.ANY, TokenType.CASE, TokenType.END, TokenType.ESCAPE,
-    TokenType.EXISTS, TokenType.FALSE, TokenType.FULL, TokenType.IN, TokenType.IS, TokenType.LEFT,
-    TokenType.LIMIT, TokenType.NATURAL, TokenType.OFFSET, TokenType.OVER, TokenType.RIGHT, TokenType.SEMI,
-    TokenType.SOME, TokenType.TRUE, TokenType.WINDOW, TokenType.NULL, TokenType.ISNULL, TokenType.INTERVAL,
-    TokenType.SET, TokenType.DIV, TokenType.PIVOT, TokenType.UNPIVOT,
-}  # fmt: skip
-
-NAMES = frozenset((SparkParser.ID_VAR_TOKENS | {TokenType.RANGE}) - _RESERVED)
-"""Tokens that may stand for a name without back quotes."""
+from penstock.language.place import Token, TokenType, span_of, span_of_token
+from penstock.language.syntax import QuerySyntax
+from penstock.language.words import NAMES, Words
 
 _NOT_FUNCTIONS = {
     TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.BETWEEN,
@@ -51,7 +39,7 @@ class Exists(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-class Atoms(SparkParser):
+class Atoms(Words):
     """Strict atoms under sqlglot's operators; every node knows where it stands."""
 
     BITWISE: ClassVar[dict[TokenType, Any]] = {}
@@ -76,64 +64,8 @@ class Atoms(SparkParser):
 
     __slots__ = ()
 
-    # -- refusing ---------------------------------------------------------------------------------------
-
-    @property
-    def source(self) -> Source:
-        return Source(self.sql)
-
-    def here(self) -> Span:
-        """The current token, or the end of the statement."""
-        if self._curr:
-            return span_of_token(self._curr)
-        end = self._prev.end + 1 if self._prev else len(self.sql)
-        return Span(end, end)
-
-    def fail(self, message: str, span: Span | None = None, hint: str = "") -> NoReturn:
-        raise self.source.error(ParseError, message, span or self.here(), hint)
-
-    def refuse(self, message: str, span: Span, hint: str) -> NoReturn:
-        """For what is SQL but has no standing meaning here."""
-        raise self.source.error(PlanError, message, span, hint)
-
-    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        """Sqlglot's own complaints, in our class and with our place."""
-        span = span_of_token(token) if token else self.here()
-        if message.startswith("Required"):
-            self.expected("an expression")
-        self.fail(message, span)
-
-    def expected(self, what: str, hint: str = "") -> NoReturn:
-        found = f"found {shortened(self._curr.text)!r}" if self._curr else "the statement ends"
-        self.fail(f"expected {what}, but {found}", hint=hint)
-
-    def demand(self, token_type: TokenType, what: str) -> Token:
-        if not self._match(token_type):
-            self.expected(what)
-        return self._prev
-
-    def word(self, *words: str) -> bool:
-        """Matches words in a row, whatever kind of token the tokenizer made of them."""
-        return bool(self._match_text_seq(*words))
-
-    def ahead(self, *words: str) -> bool:
-        return bool(self._match_text_seq(*words, advance=False))
-
-    def name(self, what: str) -> Name:
-        """A name that must be there."""
-        if not (self._match(TokenType.IDENTIFIER) or self._match_set(NAMES)):
-            reserved = bool(self._curr) and self._curr.text.isalpha()
-            self.expected(what, "a reserved word can be a name in `back quotes`" if reserved else "")
-        if not self._prev.text.strip():
-            self.fail("a name cannot be empty", span_of_token(self._prev))
-        return Name(self._prev.text, span_of_token(self._prev))
-
-    def listed(self, one: Callable[[], Any]) -> list[Any]:
-        """One or more, separated by commas; a comma promises another one."""
-        found = [one()]
-        while self._match(TokenType.COMMA):
-            found.append(one())
-        return found
+    query: Callable[[], QuerySyntax]
+    """Reads a nested query: a method of the class that knows queries."""
 
     def scalar(self) -> exp.Expr:
         """A whole expression that must be there."""
@@ -148,10 +80,6 @@ class Atoms(SparkParser):
         if found is None:
             self.expected("an expression")
         return found
-
-    def query(self) -> QuerySyntax:
-        """A nested query; the class that reads queries knows how."""
-        raise NotImplementedError
 
     def _spanning(self, node: exp.Expr, first: Token, last: Token) -> exp.Expr:
         """The node, placed from the first token to the last."""

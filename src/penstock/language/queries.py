@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.language.atoms import NAMES, Atoms
-from penstock.language.place import Span, Token, TokenType, span_of, span_of_token
+from penstock.language.clauses import CLAUSES, Clauses
+from penstock.language.place import Token, TokenType, span_of, span_of_token
 from penstock.language.syntax import (
-    Amount,
     Common,
-    CoverSyntax,
     InputSyntax,
     Item,
     JoinInput,
@@ -17,18 +15,16 @@ from penstock.language.syntax import (
     NamedInput,
     QueryInput,
     QuerySyntax,
-    RankSyntax,
     SelectSyntax,
     SetSyntax,
     Standing,
-    Tail,
     ToStreamSyntax,
     WindowSyntax,
     WithSyntax,
 )
+from penstock.language.words import NAMES
 
 _STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
-_CLAUSES = ("WINDOW", "LIFESPAN", "RANK")
 
 _REFUSED_CLAUSES = {
     TokenType.ORDER_BY: ("ORDER BY", "a standing answer has no order; sort what q.snapshot() gives"),
@@ -50,7 +46,7 @@ _REFUSED_CLAUSES = {
 _REFUSED_GROUPINGS = ("GROUPING SETS", "ROLLUP", "CUBE")
 
 
-class Queries(Atoms):
+class Queries(Clauses):
     """From `SELECT` to the last `RANK` clause."""
 
     __slots__ = ()
@@ -303,12 +299,12 @@ class Queries(Atoms):
 
     def _window_and_alias(self) -> tuple[WindowSyntax | None, Name | None]:
         """In either order."""
-        window = self._window()
+        window = self.window()
         alias = self._alias()
         if self._curr.token_type == TokenType.L_BRACKET:
             if window is not None:
                 self.fail("an input has one window")
-            window = self._window()
+            window = self.window()
         if self._curr.token_type == TokenType.L_PAREN and alias is not None:
             self.fail("column aliases are not supported here", hint="name the columns in the SELECT list")
         if self.ahead("FOR") or self.ahead("AT") or self.ahead("VERSION"):
@@ -323,128 +319,6 @@ class Queries(Atoms):
         if self._curr.token_type in NAMES or self._curr.token_type == TokenType.IDENTIFIER:
             return self.name("an alias")
         return None
-
-    # -- windows ----------------------------------------------------------------------------------------
-
-    def _window(self) -> WindowSyntax | None:
-        if not self._match(TokenType.L_BRACKET):
-            return None
-        first = self._prev
-        kind, length, slide = self._curr.text.upper(), None, None
-        partition: tuple[exp.Expr, ...] = ()
-        if self.word("RANGE"):
-            length = self.amount("the length of the window")
-            slide = self.amount("the slide of the window") if self.word("SLIDE") else None
-        elif self.word("ROWS"):
-            length = self._count()
-        elif self._match(TokenType.PARTITION_BY):
-            kind = "ROWS"
-            partition = tuple(self.listed(self.read_column))
-            if not self.word("ROWS"):
-                self.expected("ROWS after PARTITION BY")
-            length = self._count()
-        elif not (self.word("NOW") or self.word("UNBOUNDED")):
-            self.expected(
-                "a window", "[RANGE 100], [RANGE 5 MINUTES SLIDE 1 MINUTE], [ROWS 50], "
-                "[PARTITION BY k ROWS 1], [NOW] or [UNBOUNDED]",
-            )  # fmt: skip
-        closing = self.demand(TokenType.R_BRACKET, "]")
-        return WindowSyntax(kind, Span(first.start, closing.end + 1), length, slide, partition)
-
-    def _count(self) -> Amount:
-        count = self.amount("the number of rows")
-        if count.unit is not None:
-            self.fail("ROWS takes a plain number", count.span)
-        return count
-
-    def amount(self, what: str) -> Amount:
-        """`100`, `5 MINUTES`, `INTERVAL 5 MINUTES`, `'5' MINUTES`, `'5 minutes'`."""
-        first = self._curr
-        self._match(TokenType.INTERVAL)
-        negative = self._match(TokenType.DASH)
-        if not self._match_set((TokenType.NUMBER, TokenType.STRING)):
-            self.expected(what)
-        number, _, unit = self._prev.text.strip().partition(" ")
-        if not unit and self._unit_ahead():
-            self._advance()
-            unit = self._prev.text
-        span = span_of_token(first).to(span_of_token(self._prev))
-        if not (number.isascii() and number.isdigit()):
-            self.fail(f"{what} is a whole number", span, "use a smaller unit for fractions")
-        if len(number) > 19:
-            self.fail("the number is too large", span)
-        value = -int(number) if negative else int(number)
-        return Amount(value, unit.strip().upper() or None, span)
-
-    def _unit_ahead(self) -> bool:
-        """Any word that is not a keyword of ours is taken for a unit, so that a wrong one can be named."""
-        word = self._curr.text.upper()
-        keywords = ("SLIDE", "CRITERIA", "LIFESPAN", "RANK", "WATERMARK", "USING", "BY")
-        return self._curr.token_type in NAMES and word.isalpha() and word not in keywords
-
-    # -- the tail ---------------------------------------------------------------------------------------
-
-    def _clause_ahead(self) -> bool:
-        """A clause keyword counts only before a number: `rank` and `lifespan` stay good column names."""
-        if self._curr.text.upper() not in _CLAUSES or self._curr.token_type == TokenType.IDENTIFIER:
-            return False
-        return self._next.token_type in (
-            TokenType.NUMBER,
-            TokenType.STRING,
-            TokenType.INTERVAL,
-            TokenType.DASH,
-        )
-
-    def tail(self) -> Tail:
-        start = self._curr
-        window: Amount | None = None
-        lifespan: Amount | None = None
-        ranks: list[RankSyntax] = []
-        while self._clause_ahead():
-            keyword = self._curr
-            word = keyword.text.upper()
-            if (word == "WINDOW" and window) or (word == "LIFESPAN" and lifespan):
-                self.fail(f"{word} is given twice")
-            if word == "RANK":
-                ranks.append(self.rank())
-                continue
-            self._advance()
-            amount = self.amount(f"the length of the {word}")
-            window, lifespan = (amount, lifespan) if word == "WINDOW" else (window, amount)
-        if self._curr.token_type == TokenType.WINDOW:
-            self.refuse(
-                "named windows are not supported", self.here(), "WINDOW takes a length: WINDOW 30 SECONDS"
-            )
-        given = window is not None or lifespan is not None or ranks
-        return Tail(window, lifespan, tuple(ranks), span_of_token(start) if given else None)
-
-    def rank(self) -> RankSyntax:
-        """`RANK n CRITERIA (predicate) [COVER EVERY period BY columns]`."""
-        first = self._curr
-        if not self.word("RANK"):
-            self.expected("RANK")
-        number = self.demand(TokenType.NUMBER, "the level after RANK")
-        if not number.text.isdigit() or len(number.text) > 9:
-            self.fail("a rank is a whole number", span_of_token(number))
-        level = Amount(int(number.text), None, span_of_token(number))
-        if not self.word("CRITERIA"):
-            self.expected("CRITERIA")
-        self.demand(TokenType.L_PAREN, "( after CRITERIA")
-        criteria = self.scalar()
-        self.demand(TokenType.R_PAREN, ")")
-        cover = self._cover() if self.ahead("COVER") else None
-        return RankSyntax(level, criteria, span_of_token(first).to(span_of_token(self._prev)), cover)
-
-    def _cover(self) -> CoverSyntax:
-        first = self._curr
-        self._advance()
-        if not self.word("EVERY"):
-            self.expected("EVERY after COVER", "COVER EVERY 10 SECONDS BY id")
-        every = self.amount("the period of COVER")
-        if not self.word("BY"):
-            self.expected("BY and the columns that tell objects apart", "COVER EVERY 10 SECONDS BY id")
-        by = tuple(self.listed(self.scalar))
-        return CoverSyntax(every, by, span_of_token(first).to(span_of_token(self._prev)))
 
 
 _JOINS = {
@@ -466,7 +340,7 @@ _JOIN_WORDS = {
     "POSITIONAL", "STRAIGHT_JOIN",
 }  # fmt: skip
 
-_NO_BARE_ALIAS = {*_JOIN_WORDS, *_CLAUSES}
+_NO_BARE_ALIAS = {*_JOIN_WORDS, *CLAUSES}
 """Words that go on with the query; after AS they are names like any other."""
 
 _JOIN_HINTS = {
