@@ -8,17 +8,14 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.data.batch import Array, Batch, Column
+from penstock.data.batch import Batch, Column
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
-from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.eddy import Member
@@ -33,6 +30,7 @@ from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import build
+from penstock.runtime.in_use import InUse
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.pipeline import told
@@ -44,6 +42,7 @@ from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
 from penstock.runtime.spending import Spending
+from penstock.runtime.stops import Stops
 from penstock.state.strings import Strings
 
 
@@ -316,12 +315,12 @@ class Engine:
         """Apply everything up to the new clock."""
         if clock <= self._now:
             return
-        errors: list[PenstockError] = []
+        stops = Stops()
         self._stepping = True
         try:
             for until in self._cuts(clock):
                 batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
-                self._step({key: b for key, b in batches.items() if b is not None}, until, errors)
+                self._step({key: b for key, b in batches.items() if b is not None}, until, stops)
                 for standing in [q for q in self._later if q.since == until + 1]:
                     if self.sharing is not None and standing.replanning is None:
                         self._let_share(standing)
@@ -331,8 +330,7 @@ class Engine:
             self._reconsider(tail.standings[0])
         self._relieve()
         self.sweep_strings()
-        if errors:
-            raise errors[0]
+        stops.tell()
 
     def _reconsider(self, standing: Standing) -> None:
         """Go on with another plan if one is better by now and its state can be made."""
@@ -390,7 +388,7 @@ class Engine:
         step = -(-rows[longest] // -(-total // self._running.slice))
         return sorted({*self.sources[longest].marks(clock, step), *begins, clock})
 
-    def _step(self, feeds: Feeds, now: int, errors: list[PenstockError]) -> None:
+    def _step(self, feeds: Feeds, now: int, stops: Stops) -> None:
         contents = {n: t.content for n, t in self.tables.items()}
         updates = {("table", n): t.take(now) for n, t in self.tables.items()}
         self._clock = now
@@ -398,12 +396,12 @@ class Engine:
             rows, failed = self.sharing.step(feeds, now)
             feeds = {**feeds, **rows}
             for member in failed:
-                self._fail(member, errors)
+                self._fail(member, stops)
         for tail in self.tails.values():
             first = tail.standings[0]
             if first.failed is not None or now < first.since:
                 continue
-            with self._stopping(tail.standings, errors):
+            with stops.of(tail.standings):
                 self._step_tail(tail, feeds, updates, contents, now)
 
     def loads(self) -> dict[str, dict[str, Any]]:
@@ -432,7 +430,7 @@ class Engine:
         """Work on what has come and what waits: for a step's budget, or until nothing is left."""
         if self.policies.budget is None:
             return
-        errors: list[PenstockError] = []
+        stops = Stops()
         running = [
             (tail.pipeline, tail.standings)
             for tail in self.tails.values()
@@ -440,30 +438,12 @@ class Engine:
         ]
         self._stepping = True
         try:
-            self.spending.spend(running, lambda standings: self._stopping(standings, errors), whole=whole)
+            self.spending.spend(running, stops.of, whole=whole)
         finally:
             self._stepping = False
-        if errors:
-            raise errors[0]
+        stops.tell()
 
-    @contextmanager
-    def _stopping(self, standings: Sequence[Standing], errors: list[PenstockError]) -> Iterator[None]:
-        """Who meets an error stops there; the others go on."""
-        try:
-            yield
-        except PenstockError as error:
-            self._stop(standings, error, errors)
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
-            broken = StateError(f"query {standings[0].name} met a fault of the engine: {fault!r}")
-            broken.__cause__ = fault
-            self._stop(standings, broken, errors)
-
-    def _stop(self, standings: Iterable[Standing], error: PenstockError, errors: list[PenstockError]) -> None:
-        for standing in standings:
-            standing.failed = error
-        errors.append(error)
-
-    def _fail(self, member: Member, errors: list[PenstockError]) -> None:
+    def _fail(self, member: Member, stops: Stops) -> None:
         """A predicate could not be computed for some row."""
         assert self.sharing is not None and self.time_type is not None
         error = member.failed
@@ -472,7 +452,7 @@ class Engine:
             q for q in self.queries.values() if q.failed is None and self.sharing.uses(q.pipeline, member)
         ]
         if using:  # else all have stopped before, at another error
-            self._stop(using, told(error, self.time_type), errors)
+            stops.stop(using, told(error, self.time_type))
 
     def _step_tail(
         self,
@@ -546,26 +526,18 @@ class Engine:
         """Free strings nobody holds, once the pool has doubled. Only between steps: a step's batches hold codes."""
         if len(self.strings) < self._swept_at or self._stepping:
             return
-        marks = np.zeros(self.strings.capacity, np.bool_)
-
-        def mark(codes: Array) -> None:
-            marks[codes[(codes >= 0) & (codes < len(marks))]] = True
-
+        in_use = InUse(self.strings)
         for source in self.sources.values():
-            for columns in source.columns_in_use():
-                _mark(mark, source.stream.schema, columns)
+            in_use.rows(source.stream.schema, source.columns_in_use())
         for table in self.tables.values():
-            for columns in table.columns_in_use():
-                _mark(mark, table.table.schema, columns)
+            in_use.rows(table.table.schema, table.columns_in_use())
         if self.sharing is not None:
             schemas = {name: source.stream.schema for name, source in self.sources.items()}
-            for codes in self.sharing.strings_in_use(schemas):
-                mark(codes)
-            self.sharing.confluence.mark_strings(mark)
+            self.sharing.mark_strings(schemas, in_use)
         for standing in self.queries.values():
-            standing.said.mark_strings(mark, self._now)
-            standing.pipeline.mark_strings(mark)
-        self.strings.sweep(marks)
+            standing.said.mark_strings(in_use.mark, self._now)
+            standing.pipeline.mark_strings(in_use.mark)
+        in_use.sweep()
         self._swept_at = max(4096, 2 * len(self.strings))
 
     @property
@@ -594,9 +566,3 @@ class Engine:
             self._running.begin(standing, tail)
         self._clock, self._swept_at = clock, swept_at
         self._later = [q for q in self.queries.values() if not q.begun and q.since > self._now + 1]
-
-
-def _mark(mark: Callable[[Array], None], schema: Schema, columns: tuple[Column, ...]) -> None:
-    for field_, column in zip(schema, columns, strict=True):
-        if field_.type is Type.STRING:
-            mark(column.values)

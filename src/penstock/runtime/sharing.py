@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Column
+from penstock.data.batch import Array, Batch
 from penstock.data.schema import Schema
-from penstock.data.types import Type
 from penstock.flow.confluence import Confluence
 from penstock.flow.eddy import Eddy, Member
 from penstock.flow.sorted import Sorted
 from penstock.flow.stem import Equality, Input, Party
-from penstock.operators.contract import ABSENT, empty
+from penstock.operators.contract import empty
 from penstock.operators.grouped import bit_of
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression
 from penstock.plan.fingerprint import functions_in, predicate_text
+from penstock.runtime.in_use import InUse
 from penstock.runtime.pipeline import JOIN, LEAF, Key, Pipeline
 from penstock.runtime.waiting import Owed, Waiting
 from penstock.state.strings import Strings
@@ -274,27 +274,21 @@ class Sharing:
 
     # ------------------------------------------------------------------ memory
 
-    def strings_in_use(self, schemas: Mapping[str, Schema]) -> Iterator[Array]:
-        """Codes of strings that rows hold."""
+    def mark_strings(self, schemas: Mapping[str, Schema], in_use: InUse) -> None:
+        """Those of rows that wait to be handed over, and those that joins hold."""
         for stream, current in self.currents.items():
-            for columns in current.waiting.columns_in_use():
-                yield from _codes(columns, schemas[stream])
+            in_use.rows(schemas[stream], current.waiting.columns_in_use())
         for roles, number in self.confluence.sources.items():
             if number in self.tuples:
                 types: list[Schema] = [schemas[self.confluence.roles[role].stream] for role in roles]
                 for columns in self.tuples[number].columns_in_use():
                     at = 0
                     for schema in types:
-                        yield from _codes(columns[at + 1 : at + 1 + len(schema)], schema)
+                        in_use.rows(schema, [columns[at + 1 : at + 1 + len(schema)]])
                         at += 1 + len(schema)
+        self.confluence.mark_strings(in_use.mark)
 
     @property
     def size_bytes(self) -> int:
         """What grouped filters and SteMs take."""
         return sum(c.eddy.size_bytes for c in self.currents.values()) + self.confluence.size_bytes
-
-
-def _codes(columns: Sequence[Column], schema: Schema) -> Iterator[Array]:
-    for column, one in zip(columns, schema, strict=True):
-        if one.type is Type.STRING and column is not ABSENT:
-            yield column.values

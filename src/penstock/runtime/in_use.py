@@ -1,0 +1,34 @@
+"""Which strings somebody still holds: whatever keeps codes marks them, then the pool frees the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from penstock.data.batch import Array, Column
+from penstock.data.schema import Schema
+from penstock.data.types import Type
+from penstock.operators.contract import ABSENT
+from penstock.state.strings import Strings
+
+
+class InUse:
+    """Marks by code. Made, filled and swept by between two steps."""
+
+    def __init__(self, strings: Strings) -> None:
+        self._strings = strings
+        self._marks = np.zeros(strings.capacity, np.bool_)
+
+    def mark(self, codes: Array) -> None:
+        self._marks[codes[(codes >= 0) & (codes < len(self._marks))]] = True
+
+    def rows(self, schema: Schema, held: Iterable[tuple[Column, ...]]) -> None:
+        """The strings of rows of one schema."""
+        for columns in held:
+            for field, column in zip(schema, columns, strict=True):
+                if field.type is Type.STRING and column is not ABSENT:
+                    self.mark(column.values)
+
+    def sweep(self) -> None:
+        self._strings.sweep(self._marks)
