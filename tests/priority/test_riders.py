@@ -111,7 +111,7 @@ def test_equal_criteria_are_one_at_their_best_place() -> None:
     }
     flow = Flow(queries, budget=100, significance="impartial")
     (routes,) = flow.pipeline("q").scheduler.cores
-    assert [(one.level, str(one.criteria)) for one in routes.determinants] == [
+    assert [(one.level, *map(str, one.alternatives)) for one in routes.determinants] == [
         (1, "((a.x = 3) AND (a.y > 50))"), (2, "(b.z = 1)"), (3, "(a.y < 10)"),
     ]  # fmt: skip
     strict = Flow({"q": (queries["q"][0], 5.0), "r": queries["r"]}, budget=100, significance="strict")

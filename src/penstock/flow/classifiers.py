@@ -4,7 +4,8 @@ Paper      Works 2013, §4.2.1 (rank classifiers and assessment sets), §6.3.2 (
 Invariant  a level is given if criteria are true of what is bound, and stays; a promise ends at its designated stop. Neither changes what is
            told, only when.
 State      a stock of rows for each input, lanes before each operator.
-Cost       what criteria cost, for rows that may be better than is known; `LOOK` a row that is looked up.
+Cost       what criteria cost, for rows that may be better than is known: few are asked one by one, many at once (`flow.assessment`); `LOOK` a
+           row that is looked up.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.data.batch import Array, Column, Ints
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.flow import passes
+from penstock.flow.assessment import AtOnce, at_once
 from penstock.flow.cores import Core, side_by_side
 from penstock.flow.itinerary import Itinerary
 from penstock.flow.stop import Determinant, Stop
@@ -42,6 +44,8 @@ LOOK = 0.05
 """Units to look a row's value up among those that promise something."""
 UNKNOWN = 0.1
 """The share of rows for which a determinant holds, before any was asked."""
+KEPT = 32
+"""Sets of determinants that are asked at once, of which filters are kept."""
 
 
 class Classifiers:
@@ -74,7 +78,9 @@ class Classifiers:
         self.stocks = self._empty()
         self.determinants = self._itinerary.determinants(disjuncts)
         self._asks: dict[int, list[Determinant]] = {}
-        self._shares = [Share() for _ in self.determinants]
+        self._shares = {one: Share() for one in self.determinants}
+        self._assessments: dict[tuple[Determinant, ...], tuple[AtOnce | None, Sequence[Determinant]]] = {}
+        site.evaluator.along(self._let_go)
         self.meets = passes.meetings(way, self.determinants)
         """By the input whose rows go along a route that has no levels: the last stop at which they meet rows that have."""
         self.repeated: Callable[[Stop, Ints], Array | None] | None = None
@@ -107,7 +113,8 @@ class Classifiers:
         self.determinants = self._itinerary.determinants(disjuncts)
         self.meets = passes.meetings(self._itinerary, self.determinants)
         self._asks.clear()
-        self._shares = [Share() for _ in self.determinants]
+        self._shares = {one: Share() for one in self.determinants}
+        self._let_go()
         for stop in self.stops:
             stop.assessed = stop.promising = ()
         for which, stock in enumerate(self.stocks):
@@ -168,8 +175,13 @@ class Classifiers:
 
     def share_of(self, determinant: Determinant) -> float:
         """For how many of the rows that were asked it held; before any was, for some."""
-        known = self._shares[self.determinants.index(determinant)].value
+        known = self._shares[determinant].value
         return UNKNOWN if known is None else known
+
+    @property
+    def shares(self) -> list[Share]:
+        """By determinant: of how many rows it was asked, and for how many it held."""
+        return list(self._shares.values())
 
     def levels_at(self, stop: Stop, rows: Ints) -> Ints:
         """The levels of rows before a stop, as far as they can be told there."""
@@ -180,12 +192,43 @@ class Classifiers:
         return self._levels(np.full(rows.shape[1], BACK_BURNER), rows, inputs)
 
     def _levels(self, level: Ints, rows: Ints, inputs: frozenset[int]) -> Ints:
-        for one in self.determinants:
-            if one.inputs <= inputs:
-                open_ = np.flatnonzero(level > one.level)
-                if len(open_):
-                    level[open_[self.holds(one.criteria, rows[:, open_])]] = one.level
+        together, single = self._to_ask(tuple(one for one in self.determinants if one.inputs <= inputs))
+        if together is not None:
+            open_ = np.flatnonzero(level > together.best)
+            if len(open_):
+                level[open_] = np.minimum(
+                    level[open_], together.levels[self._first(together, rows[:, open_])]
+                )
+        for one in single:
+            open_ = np.flatnonzero(level > one.level)
+            if len(open_):
+                level[open_[self._true(one, rows[:, open_])]] = one.level
         return level
+
+    def _true(self, one: Determinant, rows: Ints) -> Array:
+        """For which partial results a determinant that is asked by itself is true."""
+        (criteria,) = one.alternatives
+        return self.holds(criteria, rows)
+
+    def _to_ask(self, wanted: tuple[Determinant, ...]) -> tuple[AtOnce | None, Sequence[Determinant]]:
+        """Which of these determinants are asked at once, and which one by one."""
+        if wanted not in self._assessments:
+            if len(self._assessments) >= KEPT:
+                self._let_go()
+            self._assessments[wanted] = at_once(wanted, self._site.evaluator)
+        return self._assessments[wanted]
+
+    def _first(self, together: AtOnce, rows: Ints) -> Ints:
+        """By partial result: the number of the first determinant that is true, as many as there are if none is."""
+        none = len(together.determinants)
+        found: Ints = together.asked.best(self.columns(rows, together.asked.read), rows[TS], none)[0]
+        return found
+
+    def _let_go(self) -> None:
+        for together, _ in self._assessments.values():
+            if together is not None:
+                together.asked.close()
+        self._assessments.clear()
 
     def _asked(self, which: int) -> list[Determinant]:
         """What is asked of rows of an input by themselves or further on."""
@@ -227,21 +270,43 @@ class Classifiers:
 
     def classify(self, stop: Stop, rows: Ints) -> float:
         """Give rows the best level that the stop's determinants find; returns the units spent."""
-        spent = 0.0
-        driver = self.stocks[stop.route]
-        for one in stop.assessed:
+        together, single = self._to_ask(stop.assessed)
+        spent = 0.0 if together is None else self._classify_at_once(stop, together, rows)
+        for one in single:
             open_ = np.flatnonzero(rows[LEVEL] > one.level)
             if not len(open_):
                 continue
             spent += one.cost * len(open_)
-            found = open_[self.holds(one.criteria, rows[:, open_])]
-            self._shares[self.determinants.index(one)].count(len(open_), len(found))
-            rows[LEVEL, found] = one.level
-            slots = rows[SLOTS + stop.route, found]
-            driver.level[slots] = np.minimum(driver.level[slots], one.level)
-            if self.noticed is not None and len(found):
-                self.noticed(stop, one, rows[:, found])
+            found = open_[self._true(one, rows[:, open_])]
+            self._shares[one].count(len(open_), len(found))
+            self._find(stop, one, rows, found)
         return spent + self._promised(stop, rows)
+
+    def _classify_at_once(self, stop: Stop, together: AtOnce, rows: Ints) -> float:
+        open_ = np.flatnonzero(rows[LEVEL] > together.best)
+        if not len(open_):
+            return 0.0
+        known = rows[LEVEL, open_]
+        first = self._first(together, rows[:, open_])
+        for level in np.unique(known).tolist():
+            # As many have been asked as if one had been asked after the other: who has an answer is asked no more.
+            held = np.bincount(first[known == level], minlength=len(together.levels))
+            asked = held.sum() - (np.cumsum(held) - held)
+            for n, one in enumerate(together.determinants):
+                if one.level < level:
+                    self._shares[one].count(int(asked[n]), int(held[n]))
+        better = together.levels[first] < known
+        for n in np.unique(first[better]).tolist():
+            self._find(stop, together.determinants[n], rows, open_[better & (first == n)])
+        return together.asked.cost * len(open_)
+
+    def _find(self, stop: Stop, one: Determinant, rows: Ints, found: Array) -> None:
+        """Give rows the level of a determinant that is true of them."""
+        rows[LEVEL, found] = one.level
+        driver, slots = self.stocks[stop.route], rows[SLOTS + stop.route, found]
+        driver.level[slots] = np.minimum(driver.level[slots], one.level)
+        if self.noticed is not None and len(found):
+            self.noticed(stop, one, rows[:, found])
 
     def _promised(self, stop: Stop, rows: Ints) -> float:
         """Let rows promise what the stop finds of them; of equally good promises the one that lasts longest (Works 2013, Def. 7).

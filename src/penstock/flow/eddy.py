@@ -216,6 +216,11 @@ class Eddy:
             self._free.append(member.bit)
         self._look_again()
 
+    def close(self) -> None:
+        """Everybody is gone."""
+        for member in list(self.members.values()):
+            self.leave(member)
+
     def _look_again(self) -> None:
         self._read = tuple(
             sorted({c.index for o in self.operators.values() for c in columns(o.filter.subject)})

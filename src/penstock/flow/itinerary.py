@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock.flow.assessment import can_ask_at_once, shares
 from penstock.flow.cores import Core, own_tests, side_by_side
 from penstock.flow.stop import Determinant, Stop
 from penstock.operators.conditions import Equality, KeyMaker, Residual, take_apart
 from penstock.operators.contract import Site
+from penstock.operators.expressions.parts import raises
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.levels import Disjunct
@@ -33,12 +35,26 @@ class Itinerary:
         """By the input whose rows go along them."""
 
     def determinants(self, disjuncts: Sequence[Disjunct]) -> tuple[Determinant, ...]:
+        """Best level first. Those that are asked at once share what it costs; many of a level that read the same inputs are one."""
+        criteria = [one.criteria for one in disjuncts]
+        read = [frozenset(self.input_of(c.index) for c in columns(one)) for one in criteria]
+        prices = [units(one, self._functions) for one in criteria]
+        for inputs in set(read):
+            own = [n for n, one in enumerate(criteria) if read[n] == inputs and not raises(one)]
+            asked = [criteria[n] for n in own]
+            if can_ask_at_once(asked):
+                for n, price in zip(own, shares(asked, self._functions), strict=True):
+                    prices[n] = min(prices[n], price)
+        alike: dict[tuple[int, frozenset[int]], list[int]] = {}
+        for n, one in enumerate(disjuncts):
+            alike.setdefault((one.level, read[n]), []).append(n)
         made = []
-        for one in disjuncts:
-            inputs = frozenset(self.input_of(c.index) for c in columns(one.criteria))
-            cost = units(one.criteria, self._functions)
-            made.append(Determinant(one.level, one.criteria, inputs, cost))
-        return tuple(sorted(made, key=lambda d: d.level))
+        for (level, inputs), own in alike.items():
+            whole = can_ask_at_once([criteria[n] for n in own])
+            for part in [own] if whole else [[n] for n in own]:
+                given = tuple(criteria[n] for n in part)
+                made.append((level, part[0], Determinant(level, given, inputs, sum(prices[n] for n in part))))
+        return tuple(found for _, _, found in sorted(made, key=lambda m: m[:2]))
 
     def input_of(self, column: int) -> int:
         return max(i for i, start in enumerate(self._starts) if start <= column)

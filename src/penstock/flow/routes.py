@@ -355,7 +355,7 @@ class Routes(Classifiers):
         """Everything but rows: these are in stocks, and in lanes, which are named."""
         return {
             "numbers": [self._numbers, self._arrivals],
-            "shares": [[share.tested, share.passed] for share in self._shares],
+            "shares": [[share.tested, share.passed] for share in self.shares],
             "arrived": [[which, rows] for which, rows in self.arrived_of_late.items()],
             "assessed": [[self.determinants.index(d) for d in stop.assessed] for stop in self.stops],
             "measured": [[stop.came, stop.left, stop.spent] for stop in self.stops],
@@ -364,7 +364,7 @@ class Routes(Classifiers):
 
     def take_up(self, was: Mapping[str, Any]) -> None:
         self._numbers, self._arrivals = was["numbers"]
-        for share, (tested, passed) in zip(self._shares, was["shares"], strict=True):
+        for share, (tested, passed) in zip(self.shares, was["shares"], strict=True):
             share.tested, share.passed = tested, passed
         self.arrived_of_late = dict(was["arrived"])
         for stop, assessed, measured in zip(self.stops, was["assessed"], was["measured"], strict=True):

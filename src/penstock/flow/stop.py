@@ -15,12 +15,13 @@ UNSORTED, AGAIN, ASIDE = "unsorted", "+", "~"
 """In the names of lanes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Determinant:
-    """A disjunct of a level, over the core's columns: what it reads, and what it costs a row."""
+    """A disjunct of a level, over the core's columns: what it reads, and what it costs a row. Many that read the same inputs are one."""
 
     level: int
-    criteria: Expression
+    alternatives: tuple[Expression, ...]
+    """One of them is enough."""
     inputs: frozenset[int]
     cost: float
 

@@ -345,6 +345,21 @@ def tally(lineage, rows, planes, counts):
 
 
 @kernel
+def first_bits(lineage, rows, owners, levels, out):
+    """By row and owner what its first bit says: out[owner, row] = level. Bits of an owner are in the order of their levels."""
+    words = lineage.shape[1]
+    for i in range(rows.shape[0]):
+        r = np.int64(rows[ix(i)])
+        own = lineage[r]
+        for w in range(words):
+            x = own[w]
+            while x != NONE:
+                q = w * 64 + lowest_bit(x)
+                out[ix(owners[ix(q)]), ix(r)] = min(out[ix(owners[ix(q)]), ix(r)], levels[ix(q)])
+                x &= x - ONE
+
+
+@kernel
 def split(lineage, rows, wanted, at, out):
     """Row numbers by query: out[at[query]] = row, for every wanted bit that is set; `at` moves on."""
     words = lineage.shape[1]

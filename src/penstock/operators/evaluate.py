@@ -48,9 +48,10 @@ class Evaluator:
     """Compiles expressions over one string pool; literals it compiles are pinned there until `release`."""
 
     def __init__(self, strings: Strings, functions: Mapping[str, Function]) -> None:
-        self._strings = strings
-        self._functions = functions
+        self.strings = strings
+        self.functions = functions
         self._pins: dict[str, int] = {}
+        self._along: list[Callable[[], None]] = []
         self._builders: dict[str, Builder] = {
             **logic.builders(strings),
             **comparison.builders(strings),
@@ -77,8 +78,14 @@ class Evaluator:
     def release(self) -> None:
         """What was compiled here is not run any more: its literals may go."""
         for code in self._pins.values():
-            self._strings.unpin(code)
+            self.strings.unpin(code)
         self._pins.clear()
+        for release in self._along:
+            release()
+
+    def along(self, release: Callable[[], None]) -> None:
+        """Something else that holds on to strings is to be let go of with it."""
+        self._along.append(release)
 
     def predicate(self, expression: Expression) -> Predicate:
         """The rows for which the expression is TRUE; NULL counts as not true, which is all WHERE asks."""
@@ -96,7 +103,7 @@ class Evaluator:
             return self._case(expression)
         parts = [self._part(argument) for argument in expression.arguments]
         if name.startswith("udf:"):
-            return Part(expression, python_call(self._function(name[4:]), parts, self._strings))
+            return Part(expression, python_call(self._function(name[4:]), parts, self.strings))
         if name not in logic.NULL_AWARE and any(part.is_null for part in parts):
             return _constant(expression, _null(expression.type))
         run = self._builders[name](expression, parts)
@@ -115,7 +122,7 @@ class Evaluator:
         return Part(expression, run)
 
     def _function(self, name: str) -> Function:
-        function = self._functions.get(name) or self._functions.get(name.lower())
+        function = self.functions.get(name) or self.functions.get(name.lower())
         if function is None:
             raise DataError(f"function {name} is not registered", hint="call create_function first")
         return function
@@ -129,7 +136,7 @@ class Evaluator:
 
     def _pin(self, text: str) -> int:
         if text not in self._pins:
-            self._pins[text] = self._strings.pin(text)
+            self._pins[text] = self.strings.pin(text)
         return self._pins[text]
 
     def _folded(self, expression: Expression, run: Run) -> Pair:
@@ -139,7 +146,7 @@ class Evaluator:
                 return _null(expression.type)
             valid = None
         if expression.type is Type.STRING:
-            self._pin(self._strings.text(int(values[0])))
+            self._pin(self.strings.text(int(values[0])))
         return np.array(values), valid
 
     # -------------------------------------------------------------- predicates

@@ -27,7 +27,7 @@ from penstock.data.types import Type
 from penstock.errors import PlanError, StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.aside import Aside
-from penstock.flow.cores import cores
+from penstock.flow.cores import Core, cores
 from penstock.flow.coverage import Coverage, Coverages
 from penstock.flow.prefer import Prefer
 from penstock.flow.promote import Promote
@@ -40,7 +40,7 @@ from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
-from penstock.plan.levels import Levels
+from penstock.plan.levels import Disjunct, Levels
 from penstock.plan.nodes import Node, Reliable
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
@@ -111,17 +111,16 @@ class Ranked(Pipeline):
         whole = policies.keep_dropped > 0
         workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type, whole=whole)
         above, found = cores(root, "core")
-        ranks, over = root.levels.ranks, root.levels.over
+        self.riders = riders
+        """Queries whose core this is; None: it is the one query's own."""
         self._cores = [
-            CoreRun(core, n, workshop, core.disjuncts(ranks, over), busy=self.busy)
+            CoreRun(core, n, workshop, self._disjuncts(core, root.levels), busy=self.busy)
             for n, core in enumerate(found)
         ]
         self._above = Above(above, self._cores, workshop, policies.sampling_memory)
         read = [key for core in self._cores for window in core.windows for key in window.sources]
         self.sources = list(dict.fromkeys(read + self._above.tables))
         self._schemas = table_schemas(root.node)
-        self.riders = riders
-        """Queries whose core this is; None: it is the one query's own."""
         self._let_finish()
         self.tallies = Tallies() if riders is None else riders
         self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
@@ -174,7 +173,7 @@ class Ranked(Pipeline):
     @property
     def has_order(self) -> bool:
         """Whether some of its rows may go before others."""
-        return self._policies.allocation in ORDERED and bool(self.root.levels.ranks)
+        return self._policies.allocation in ORDERED and any(core.routes.determinants for core in self._cores)
 
     def tell_time(self, pace: float) -> None:
         """Time is the wall clock's, and a unit takes so long."""
@@ -371,13 +370,18 @@ class Ranked(Pipeline):
     def regroup(self) -> None:
         """Riders came to ask something else, weigh something else, or are gone."""
         assert self.riders is not None
+        before = self.riders.disjuncts
         root = self.riders.combined(self.needed)
-        if root.levels.ranks == self.root.levels.ranks:
+        if self.riders.disjuncts == before:
             self.root = root
             self.outlive(root.levels.lifespan)
             self._let_finish()
         else:
             self.rerank(root)
+
+    def _disjuncts(self, core: Core, levels: Levels) -> tuple[Disjunct, ...]:
+        """What levels hang on."""
+        return core.disjuncts(levels.ranks, levels.over) if self.riders is None else self.riders.disjuncts
 
     @property
     def needed(self) -> frozenset[int] | None:
@@ -394,7 +398,7 @@ class Ranked(Pipeline):
             )
         levels = root.levels
         for core, new in zip(self._cores, found, strict=True):
-            core.rerank(new, new.disjuncts(levels.ranks, levels.over))
+            core.rerank(new, self._disjuncts(new, levels))
         self.root = root
         self._let_finish()
         self._cover(levels)

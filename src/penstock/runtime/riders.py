@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Batch, Ints
-from penstock.data.types import Type
 from penstock.flow.cores import Core, cores
 from penstock.flow.significance import Place, place
 from penstock.flow.stop import Stop
 from penstock.flow.tallies import Tallies
 from penstock.operators.contract import Operator
-from penstock.plan.expressions import Call, Column, Expression, Named, columns
+from penstock.plan.expressions import Column, Expression, Named, columns
 from penstock.plan.fingerprint import describe, predicate_text
-from penstock.plan.levels import Levels
-from penstock.plan.nodes import Node, Project, Rank
+from penstock.plan.levels import Disjunct, Levels
+from penstock.plan.nodes import Node, Project
 from penstock.plan.roots import Root, top
 from penstock.runtime.above import Said, together
 from penstock.runtime.core import wanted_of
@@ -122,6 +121,8 @@ class Riders(Tallies):
         self.setting = setting
         self.places: dict[int, Place] = {}
         """Where levels stand, and rows of none."""
+        self.disjuncts: tuple[Disjunct, ...] = ()
+        """Criteria of all, by the levels they are for all."""
 
     def expired(self, core: int, stop: Stop, rows: Ints) -> None:
         for one in self.every:
@@ -162,10 +163,7 @@ class Riders(Tallies):
                     best[text] = at, d.criteria
         order = sorted({at for at, _ in best.values()} | {at for _, _, at in own_places})
         number = {at: min(n + 1, MOST) for n, at in enumerate(order)}
-        ranks: dict[int, Expression] = {}
-        for at, criteria in best.values():
-            level = number[at]
-            ranks[level] = Call("or", (ranks[level], criteria), Type.BOOLEAN) if level in ranks else criteria
+        self.disjuncts = tuple(Disjunct(number[at], criteria) for at, criteria in best.values())
         self.places = {BACK_BURNER: back}
         for at, level in number.items():
             self.places.setdefault(level, at)
@@ -177,8 +175,7 @@ class Riders(Tallies):
             one.know(known)
         lifespans = [one.root.levels.lifespan for one in self.every]
         longest = None if None in lifespans else max(one for one in lifespans if one is not None)
-        levels = Levels(longest, tuple(Rank(level, ranks[level]) for level in sorted(ranks)), schema)
-        return top(node, levels)
+        return top(node, Levels(longest, (), schema))
 
     def save(self) -> dict[str, Any]:
         return {"riders": [one.tallies.save() for one in self.every]}

@@ -54,6 +54,7 @@ class BenchName(StrEnum):
     sliding_aggregate = "sliding-aggregate"
     standing_queries = "standing-queries"
     overload = "overload"
+    criteria = "criteria"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
 

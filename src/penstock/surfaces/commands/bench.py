@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 OF_THEIR_OWN = {
+    "criteria": "criteria",
     "overload": "overload",
     "spark-join": "spark.join",
     "spark-queries": "spark.queries",
