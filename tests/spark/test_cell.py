@@ -73,7 +73,7 @@ class Driver:
         header = {
             "step": self.step, "batch": self.step, "declared": self.declared_at, "watermarks": dict(self.watermarks),
             "updates": [], "sinks": list(self.declared.queries), "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
-            "inner": self.inner, "again": False, "sieves": {}, "asks": [],
+            "inner": self.inner, "again": False, "sieves": {}, "asks": [], "promising": {},
         }  # fmt: skip
         self.store.put("steps", self.step, header)
         return header

@@ -19,6 +19,7 @@ import penstock
 from penstock.flow.route import Router
 from penstock.flow.sieves import sieves
 from penstock.flow.stages import Stages, two_stages
+from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.trees import Demand
 from penstock.plan.upkeep import Upkeep
@@ -61,17 +62,20 @@ def cut(root: Root, cells: int, name: str, *rest: Any, **more: Any) -> Stages:
 class Driver:
     """Decides steps as the flow does, and routes rows itself."""
 
-    def __init__(self, root: Path, query: str, demand: Demand) -> None:
+    def __init__(
+        self, root: Path, query: str, demand: Demand, policies: Policies | None = None, streams: str = STREAMS
+    ) -> None:
         self.store = Store(root)
         self.store.open(NUMBER)
         session = penstock.connect()
-        session.execute(STREAMS)
+        session.execute(streams)
         self.declared = Declared(
             dict(session.catalog.streams),
             {},
             {"q": session.query(query, name="q").sql},
             {"q": None},
             upkeep=Upkeep(demand=demand),
+            policies=Policies() if policies is None else policies,
         )
         self.store.put("declared", 1, self.declared.json())
         self.plan = flowing(self.declared, self.declared.catalog({}), NUMBER, {})
@@ -89,7 +93,7 @@ class Driver:
             "step": self.step, "batch": self.step, "declared": 1, "updates": [], "sinks": ["q"], "views": [], "together": False,
             "watermarks": {n: known.watermarks.get(n, -(2**61)) for n in streams}, "flush": ends if flush else None,
             "inner": known.inner, "again": False, "asks": known.asks(self.plan),
-            "sieves": known.sieves if known.inner["declared"] == 1 else {},
+            "sieves": known.sieves if known.inner["declared"] == 1 else {}, "promising": known.promising,
         }  # fmt: skip
         self.store.put("steps", self.step, header)
         given = self.routed(rows)

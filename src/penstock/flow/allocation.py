@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Array, Ints
+from penstock.flow.preference.dealt import Dealt
 from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler, ahead
 from penstock.flow.stop import Determinant, Stop
 from penstock.state.lanes import LEVEL
+from penstock.state.strings import Strings
 
 FADES = 0.2
 """Of what was measured in the steps before, so much is forgotten a step."""
@@ -65,6 +67,13 @@ class Fifo:
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         """Tell which string codes what it has measured is about."""
+
+    def learnt(self, dealt: Dealt, strings: Strings) -> dict[str, Any] | None:
+        """What it has learnt that may be of use in other cells."""
+        return None
+
+    def learn(self, told: Mapping[str, Any] | None, dealt: Dealt, strings: Strings) -> None:
+        """What all cells have learnt; None: they say nothing."""
 
     # ------------------------------------------------------------------ parts of others
 

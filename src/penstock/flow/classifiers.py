@@ -139,8 +139,12 @@ class Classifiers:
 
     def is_text(self, which: int, index: int) -> bool:
         """Whether an index is over a string and nothing else."""
-        keys = self._keys[which].indexes[index]
+        keys = self.key_of(which, index)
         return len(keys) == 1 and keys[0].type is Type.STRING
+
+    def key_of(self, which: int, index: int) -> tuple[Expression, ...]:
+        """What an index is over, in terms of its input."""
+        return self._keys[which].indexes[index]
 
     @property
     def routes(self) -> list[list[Stop]]:

@@ -13,6 +13,7 @@ Else       a row of a stream without levels goes with the best active one where 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from penstock.data.batch import Array, Ints
 from penstock.data.clock import FOREVER
 from penstock.flow.allocation import Arrived, Moment
 from penstock.flow.classifiers import LOOK
-from penstock.flow.preference import model
+from penstock.flow.preference import exchange, model
+from penstock.flow.preference.dealt import Dealt, Grid
 from penstock.flow.preference.monitor import Monitor
 from penstock.flow.preference.search import pruned
 from penstock.flow.promote import DOUBT, Promote
@@ -30,6 +32,7 @@ from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Promising, Stop
 from penstock.state.lanes import BACK_BURNER, PROMISE
+from penstock.state.strings import Strings
 
 FREQUENT = 0.05
 """Of the most frequent value of an attribute and level: what is less frequent is not looked up."""
@@ -123,6 +126,8 @@ class Prefer(Promote):
         if before == after and self._since < PERIOD and not any(grown):
             return
         self._since = 0
+        for monitor in self.monitors:
+            monitor.look()
         problem = self._problem(moment)
         if not problem.levels and not self._looking:
             return
@@ -166,7 +171,7 @@ class Prefer(Promote):
             ]
             better = np.empty(0, np.int64)
             for level in sorted(self.scheduler.active):
-                sketch = monitor.sketches[attribute, level]
+                sketch = monitor.known[attribute, level]
                 if not len(sketch):
                     continue
                 significant = sketch.counted(stop.target)
@@ -239,16 +244,40 @@ class Prefer(Promote):
         """The best active level of whose rows too many have values that are not known, or not frequent enough to be looked up."""
         for attribute in sorted({level.attribute for level, _ in mine}):
             for level in sorted(self.scheduler.active):
-                sketch = self.monitors[n].sketches[attribute, level]
-                if not len(sketch) or sketch.unseen > 1 - KNOWN:
+                if self.monitors[n].unseen(attribute, level) > 1 - KNOWN:
                     return level
         return None
+
+    # ------------------------------------------------------------------ what cells tell each other
+
+    @cached_property
+    def _digest(self) -> str:
+        return exchange.digest(self.monitors)
+
+    def learnt(self, dealt: Dealt, strings: Strings) -> dict[str, Any] | None:
+        if not self.watching or not any(len(s) for one in self.monitors for s in one.sketches.values()):
+            return None
+        grids = [Grid(core, dealt) for core in self.scheduler.cores]
+        told = [exchange.report(*one, strings) for one in zip(self.monitors, grids, strict=True)]
+        return {"of": self._digest, "cores": told}
+
+    def learn(self, told: Mapping[str, Any] | None, dealt: Dealt, strings: Strings) -> None:
+        if not self.watching:
+            return
+        same = told is not None and told["of"] == self._digest
+        for n, (core, monitor) in enumerate(zip(self.scheduler.cores, self.monitors, strict=True)):
+            own = told["cores"][n] if same and told is not None else None
+            if own is not None or monitor.others:
+                exchange.learn(monitor, own, Grid(core, dealt), strings)
 
     # ------------------------------------------------------------------ leaving and coming back
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
-        for monitor in self.monitors:
+        for core, monitor in zip(self.scheduler.cores, self.monitors, strict=True):
             monitor.mark_strings(mark)
+            for one in (one for stop in core.stops for one in stop.promising):
+                if core.is_text(one.which, one.index):
+                    mark(np.array([value for value, _ in one.levels], np.int32))
 
     def save(self) -> dict[str, Any]:
         stops = [

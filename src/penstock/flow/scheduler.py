@@ -195,7 +195,11 @@ class Scheduler:
                 continue
             some = True
             if job.sorts:
+                before = rows[PROMISE].copy()
                 took = core.classify(stop, rows)
+                promised = rows[PROMISE, rows[PROMISE] < before]
+                if len(promised):
+                    self.tallies.promised(promised)
                 if self.sift is not None:
                     rows = self.sift(job.core, stop, rows)
                 core.line_up(stop, rows, self.active)

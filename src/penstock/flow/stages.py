@@ -123,12 +123,25 @@ def stages(
     >>> print(stages(root, 4, "q"))
     stage 1: a by hash(x) over 4, b by hash(x) over 4; 1 copy a row; stage 2: q@1 by hash(s) over 4; 1 copy a row
     """
-    whole = Stages(root, (), place(root, cells, name, rates, netted=netted, accepts=accepts))
-    if cells == 1 or _is_good(whole.upper):
-        return whole
+    one = whole(root, cells, name, rates, netted=netted, accepts=accepts)
+    if cells == 1 or _is_good(one.upper):
+        return one
 
     found = two_stages(root, cells, name, rates, netted=netted, accepts=accepts)
-    return min((f for f in found if _is_worth_it(f, whole)), key=_cost, default=whole)
+    return min((f for f in found if _is_worth_it(f, one)), key=_cost, default=one)
+
+
+def whole(
+    root: Root,
+    cells: int,
+    name: str,
+    rates: Mapping[str, float] | None = None,
+    *,
+    netted: bool = True,
+    accepts: Callable[[Expression], bool] | None = None,
+) -> Stages:
+    """The query in one stage."""
+    return Stages(root, (), place(root, cells, name, rates, netted=netted, accepts=accepts))
 
 
 def two_stages(
@@ -156,9 +169,9 @@ def _is_good(placement: Placement) -> bool:
     return placement.is_spread and placement.copies <= MOST_COPIES
 
 
-def _is_worth_it(cut: Stages, whole: Stages) -> bool:
+def _is_worth_it(cut: Stages, one: Stages) -> bool:
     """Above a cut one cell may remain only if one cell was all there was."""
-    return not whole.is_spread or (cut.upper.is_spread and _copies(cut) < _copies(whole))
+    return not one.is_spread or (cut.upper.is_spread and _copies(cut) < _copies(one))
 
 
 def _cost(cut: Stages) -> tuple[bool, float]:

@@ -55,6 +55,8 @@ class Tallies:
     """Results of steps in which nothing had to wait."""
     left_out: dict[int, int] = field(default_factory=dict)
     """Shed rows by level."""
+    hoped: dict[int, int] = field(default_factory=dict)
+    """Rows that were found promising, by the level that they promise."""
 
     def delivered(self, levels: Ints, ages: Ints) -> None:
         for level in np.unique(levels).tolist():
@@ -69,6 +71,10 @@ class Tallies:
         for level, count in _counted(rows):
             self.left_out[level] = self.left_out.get(level, 0) + count
 
+    def promised(self, levels: Ints) -> None:
+        for level, count in zip(*np.unique(levels, return_counts=True), strict=True):
+            self.hoped[int(level)] = self.hoped.get(int(level), 0) + int(count)
+
     def save(self) -> dict[str, Any]:
         return {
             "latency": [
@@ -77,6 +83,7 @@ class Tallies:
             ],
             "lost": [[level, where, count] for (level, where), count in self.lost.items()],
             "left_out": list(self.left_out.items()),
+            "hoped": list(self.hoped.items()),
             "in_time": self.in_time,
         }
 
@@ -84,12 +91,12 @@ class Tallies:
         for level, count, total, worst, buckets in was["latency"]:
             self.latency[level] = Latency(count, total, worst, np.array(buckets, np.int64))
         self.lost = {(level, where): count for level, where, count in was["lost"]}
-        self.left_out = dict(was["left_out"])
+        self.left_out, self.hoped = dict(was["left_out"]), dict(was["hoped"])
         self.in_time = was["in_time"]
 
     def json(self) -> dict[str, object]:
         """For people and programs: by rank, best first."""
-        levels = sorted({*self.latency, *(k for k, _ in self.lost), *self.left_out})
+        levels = sorted({*self.latency, *(k for k, _ in self.lost), *self.left_out, *self.hoped})
         return {
             "in_time": self.in_time,
             "ranks": [
@@ -102,6 +109,7 @@ class Tallies:
                     "expired": sum(n for (k, _), n in self.lost.items() if k == level),
                     "expired_at": {where: n for (k, where), n in sorted(self.lost.items()) if k == level},
                     "shed": self.left_out.get(level, 0),
+                    "promised": self.hoped.get(level, 0),
                 }
                 for level in levels
             ],

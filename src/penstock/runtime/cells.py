@@ -24,8 +24,9 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import PenstockError
 from penstock.flow.partition import Input, Placement
+from penstock.flow.preference.dealt import Dealt
 from penstock.flow.route import Router
-from penstock.flow.stages import Stages, stages
+from penstock.flow.stages import Stages, stages, whole
 from penstock.plan.catalog import Catalog, Function, Stream, Table
 from penstock.plan.inner import NEVER_BY_ITSELF
 from penstock.plan.levels import USUAL
@@ -33,6 +34,7 @@ from penstock.plan.pattern import Pattern
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
+from penstock.runtime import learning
 from penstock.runtime.answer import Answer
 from penstock.runtime.border import read_rows
 from penstock.runtime.embedded import Engine, one_clock
@@ -186,13 +188,29 @@ class Stage:
 
     def advance(self, clock: int) -> list[PenstockError]:
         """Tell every cell the clock; what went wrong."""
+        return self._each(lambda engine: engine.advance(clock))
+
+    def drain(self) -> list[PenstockError]:
+        """Let every cell work on all that it has; what went wrong."""
+        return self._each(Engine.drain)
+
+    def _each(self, work: Callable[[Engine], None]) -> list[PenstockError]:
         errors = []
         for engine in self.engines:
             try:
-                engine.advance(clock)
+                work(engine)
             except PenstockError as error:
                 errors.append(error)
+        self._exchange()
         return errors
+
+    def _exchange(self) -> None:
+        """What cells have learnt of promising values, for all of them in their next step."""
+        routings = {one.name.lower(): one.routing for one in self.routers}
+        dealt = [Dealt(routings, cell) for cell in range(len(self.engines))]
+        told = learning.together(map(learning.learnt, self.engines, dealt))
+        for engine, own in zip(self.engines, dealt, strict=True):
+            learning.learn(engine, told, own)
 
 
 class Cells:
@@ -220,7 +238,9 @@ class Cells:
         self.tables: dict[str, Table] = {}
         self.queries: dict[str, Spread] = {}
         self._nets = nets
-        self._placing = placing
+        # Where rows wait a clock does not tell until when a part below has said everything.
+        waits = policies is not None and policies.budget is not None
+        self._placing = whole if waits and placing is stages else placing
         self._clock: int | None = None
 
     # ------------------------------------------------------------------ what there is
@@ -356,6 +376,16 @@ class Cells:
     def load(self, name: str, rows: tuple[Column, ...]) -> None:
         for engine in self.engines:
             engine.load(name, self.lower.moved(rows, self.tables[name].schema, engine))
+
+    def drain(self) -> None:
+        """Work on everything that has come, however long it takes."""
+        self.check_idle()
+        self._advance()
+        errors = self.lower.drain()
+        self._hand_on()
+        errors += self.upper.drain()
+        if errors:
+            raise errors[0]
 
     def settle(self) -> None:
         """Nothing waits here."""

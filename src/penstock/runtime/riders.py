@@ -108,8 +108,13 @@ class Rider:
     def dropped(self, rows: Ints) -> Ints:
         """Rows with the ranks that they have for it."""
         own = rows.copy()
-        own[LEVEL] = self._known[rows[LEVEL]]
+        own[LEVEL] = self.ranks(rows[LEVEL])
         return own
+
+    def ranks(self, levels: Ints) -> Ints:
+        """What levels of rows are for it."""
+        found: Ints = self._known[levels]
+        return found
 
 
 class Riders(Tallies):
@@ -131,6 +136,10 @@ class Riders(Tallies):
     def shed(self, rows: Ints) -> None:
         for one in self.every:
             one.tallies.shed(one.dropped(rows))
+
+    def promised(self, levels: Ints) -> None:
+        for one in self.every:
+            one.tallies.promised(one.ranks(levels))
 
     def hear(self, batch: Batch, now: int) -> None:
         """Results in time."""

@@ -116,6 +116,36 @@ class Frequent:
             places[places >= 0], minlength=self._used
         )
 
+    @property
+    def rest(self) -> float:
+        """What may have been counted of a value that is not there."""
+        return float(self.counts.min()) if self._used == self.room else 0.0
+
+    @property
+    def beside(self) -> Floats:
+        """By side `counted`, then by side `met`."""
+        return self._beside[:, : self._used]
+
+    def extended(self, other: Frequent) -> Frequent:
+        """With the values that only another has, as that one counts them. It is for looking at, not for counting."""
+        more = np.flatnonzero(~np.isin(other.values, self.values))
+        made = Frequent(self._used + len(more), self.sides)
+        made.fill(
+            np.concatenate([self.values, other.values[more]]),
+            np.concatenate([self.counts, other.counts[more]]),
+            np.concatenate([self._error[: self._used], other._error[more]]),
+            np.concatenate([self.beside, other.beside[:, more]], axis=1),
+        )
+        made.total[:], made.came[:] = self.total, self.came
+        return made
+
+    def fill(self, values: Ints, counts: Floats, errors: Floats, beside: Floats) -> None:
+        """Be what was counted elsewhere."""
+        used = self._used = len(values)
+        self._value[:used], self._count[:used], self._error[:used] = values, counts, errors
+        self._beside[:, :used] = beside
+        self._table = None
+
     def fade(self, by: float) -> None:
         """Forget a part of everything, and values of which nothing is left."""
         self._table = None
@@ -141,8 +171,5 @@ class Frequent:
         }
 
     def take_up(self, was: Mapping[str, Any]) -> None:
-        used = self._used = len(was["value"])
-        self._value[:used], self._count[:used], self._error[:used] = was["value"], was["count"], was["error"]
-        self._beside[:, :used] = was["beside"]
+        self.fill(*(np.array(was[part]) for part in ("value", "count", "error", "beside")))
         self.total[:], self.came[:], self.grown = was["total"], was["came"], was["grown"]
-        self._table = None

@@ -61,14 +61,21 @@ class Monitor:
         """The streams that have levels by themselves."""
         sides = len(core.core.inputs)
         self.sketches = {(one.number, level): Frequent(room, sides) for one in kept for level in self.levels}
+        self.others: dict[tuple[int, int], Frequent] = {}
+        """What all cells together say, where there are several, as this one would have counted it (`preference.exchange`)."""
+        self.heard = False
+        """Whether that has brought new values."""
+        self.known = dict(self.sketches)
+        """What is planned by: own sketches, and of values that are not there what others say."""
         self._own = {
             i: [(one.number, one.sides[i]) for one in kept if i in one.sides] for i in core.routes_by
         }
         self._asked = {
             (stop.route, stop.at): (stop.partner, self.of[stop.route, stop.at]) for stop in self._lent()
         }
-        self._reached: int | None = None
-        self._alive = 0.0
+        self.reached: int | None = None
+        """Event time, when it was counted last."""
+        self.alive = 0.0
         """How long rows are alive, of late; 0: for ever."""
 
     def _lent(self) -> Iterator[Stop]:
@@ -164,9 +171,33 @@ class Monitor:
         rows[TS], rows[SLOTS + which] = self.core.stocks[which].ts[slots], slots
         return self.core.levels_of(rows, frozenset({which}))
 
+    def look(self) -> None:
+        """Somebody is about to plan: put together what is known."""
+        self.known = {
+            key: sketch.extended(self.others[key]) if key in self.others else sketch
+            for key, sketch in self.sketches.items()
+        }
+
+    def unseen(self, number: int, level: int) -> float:
+        """How probably the next row of a level has a value that is not known."""
+        told = [of[number, level] for of in (self.sketches, self.others) if (number, level) in of]
+        return min((one.unseen for one in told if len(one)), default=1.0)
+
+    def makers(self, which: int) -> set[frozenset[int]]:
+        """Of what partial results are made that are counted for an input."""
+        found = {frozenset({which})}
+        for stop in self.core.routes_by.get(which, ()):
+            route = self.core.routes_by[which]
+            if any(
+                stop.at in self.core.path(route, d) and d.inputs != {which} for d in self.core.determinants
+            ):
+                found.add(stop.bound)
+        stops = {(stop.route, stop.at): stop for stop in self.core.stops}
+        return found | {stops[at].bound for at, (partner, _) in self._asked.items() if partner == which}
+
     def occurs(self, number: int, level: int, which: int, target: int) -> Array:
         """By value of a sketch: whether rows of another input have it; if none has, as long as too few came to be surprised."""
-        sketch = self.sketches[number, level]
+        sketch = self.known[number, level]
         seen = sketch.met(target) + sketch.counted(target)
         awaited = sketch.met(which) * (sketch.came[target] / max(sketch.came[which], 1.0))
         there: Array = (seen > 0) | (awaited < SURPRISED)
@@ -174,17 +205,18 @@ class Monitor:
 
     def grown(self) -> bool:
         """Whether there are new values since the last time."""
-        new = any(sketch.grown for sketch in self.sketches.values())
+        new = self.heard or any(sketch.grown for sketch in self.sketches.values())
+        self.heard = False
         for sketch in self.sketches.values():
             sketch.grown = False
         return new
 
     def promising(self, number: int, level: int, which: int) -> Floats:
         """By value of a sketch: rows a step of an input that have it and are not of the level or a better one (Def. 12)."""
-        sketch = self.sketches[number, level]
+        sketch = self.known[number, level]
         rows = sketch.met(which).copy()
         for one in self.levels[: self.levels.index(level) + 1]:
-            other = self.sketches[number, one]
+            other = self.known[number, one]
             _, mine, theirs = np.intersect1d(sketch.values, other.values, return_indices=True)
             rows[mine] -= other.counted(which)[theirs]
         all_ = sketch.came[which]
@@ -200,15 +232,15 @@ class Monitor:
             return
         alive = np.flatnonzero(end < FOREVER)
         lasts = float((end[alive] - begin[alive]).mean()) if len(alive) else 0.0
-        self._alive = lasts if not self._alive else self._alive + 0.1 * (lasts - self._alive)
+        self.alive = lasts if not self.alive else self.alive + 0.1 * (lasts - self.alive)
         reached = int(begin.max())
-        if self._reached is not None:
-            gone = max(reached - self._reached, 0)
-            left = exp(-gone / (LASTS * self._alive)) if self._alive > 0 else SLOWLY
+        if self.reached is not None:
+            gone = max(reached - self.reached, 0)
+            left = exp(-gone / (LASTS * self.alive)) if self.alive > 0 else SLOWLY
             if left < 1:
                 for sketch in self.sketches.values():
                     sketch.fade(left)
-        self._reached = reached if self._reached is None else max(reached, self._reached)
+        self.reached = reached if self.reached is None else max(reached, self.reached)
 
     # ------------------------------------------------------------------ leaving and coming back
 
@@ -216,13 +248,24 @@ class Monitor:
         for one in self.attributes:
             if all(self.core.is_text(i, k) for i, k in one.sides.items()):
                 for level in self.levels:
-                    mark(self.sketches[one.number, level].values.astype(np.int32))
+                    for of in (self.sketches, self.others):
+                        if (one.number, level) in of:
+                            mark(of[one.number, level].values.astype(np.int32))
 
     def save(self) -> dict[str, Any]:
-        sketches = [[number, level, sketch.save()] for (number, level), sketch in self.sketches.items()]
-        return {"sketches": sketches, "reached": self._reached, "alive": self._alive}
+        sketches, others = (
+            [[number, level, sketch.save()] for (number, level), sketch in of.items()]
+            for of in (self.sketches, self.others)
+        )
+        told = {"reached": self.reached, "alive": self.alive, "heard": self.heard}
+        return {"sketches": sketches, "others": others, **told}
 
     def take_up(self, was: Mapping[str, Any]) -> None:
         for number, level, told in was["sketches"]:
             self.sketches[number, level].take_up(told)
-        self._reached, self._alive = was["reached"], was["alive"]
+        sides = len(self.core.core.inputs)
+        self.others = {}
+        for number, level, told in was["others"]:
+            self.others[number, level] = Frequent(len(told["value"]), sides)
+            self.others[number, level].take_up(told)
+        self.reached, self.alive, self.heard = was["reached"], was["alive"], was["heard"]

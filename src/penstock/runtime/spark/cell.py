@@ -29,6 +29,7 @@ from penstock.plan.catalog import Function
 from penstock.runtime import snapshot
 from penstock.runtime.border import write_column
 from penstock.runtime.embedded import Engine
+from penstock.runtime.learning import learn, learnt
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.known import summed
 from penstock.runtime.spark.layout import INPUT
@@ -224,6 +225,7 @@ class Cell:
         step, watermarks = int(header["step"]), header["watermarks"]
         lower, upper = self._lower, self._upper
         plan = self._told(int(header["declared"]), watermarks, header["updates"])
+        learn(lower.engine, header["promising"], lower.dealt)
         shown = lower.clock  # by all cells, before any runs ahead
         views = lower.views(header["views"]) if lay_down else {}
         which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
@@ -273,6 +275,7 @@ class Cell:
             "files": [] if laid is None else list(wanted),
             "inner": self._hand_on(step, inner) if lay_down else {},
             "ranked": lower.engine.loads() | upper.engine.loads(),
+            "promising": learnt(lower.engine, lower.dealt),
             "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes + self._sifting.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],

@@ -268,6 +268,7 @@ class Flow:
             "inner": self._still_wanted(known[0]),
             "sieves": self.known.sieves if self.known.inner["declared"] == known[0] else {},
             "asks": self.known.asks(self.plan()),
+            "promising": self.known.promising,
             "again": again,
         }
         self.store.put("steps", step, header)
@@ -460,6 +461,7 @@ def _seen(watch: Observation) -> dict[str, Any]:
         "out": {},
         "matched": {},
         "ranked": {},
+        "promising": {},
         "partial": {},
         "late": {},
         "inner": {},

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.data.clock import EARLIEST
 from penstock.plan.trees import Demand
+from penstock.runtime.learning import Learnt, together
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.plans import Flowing
 from penstock.runtime.spark.sieved import SIZE, announced, united, watermarks
@@ -26,6 +27,8 @@ Inner = dict[str, Any]
 `declared`: the declarations of then; `sieved`: the instant for parts that kept rows back, of which all that is of use before it
 was sent."""
 
+COUNTED = ("delivered", "expired", "shed", "promised")
+"""What became of rows, by rank."""
 LEAST, SPARED, REST = 1000, 0.25, 64
 """Rows of a part after which it is judged, the share that is to stay unsent, and the steps for which it is not asked otherwise."""
 
@@ -47,6 +50,8 @@ class Known:
     """Which keys the second stages have, for the first ones of the next step."""
     gates: dict[str, list[int]] = field(default_factory=dict)
     """By part: rows asked for and rows spared, later ones counted more, and for how many steps everything is sent."""
+    promising: Learnt = field(default_factory=dict)
+    """Which values promise to meet significant rows, for the cells of the next step; nothing while no cell is busy."""
     behind: bool = False
     """Some cell has not applied all that the watermarks allow."""
 
@@ -60,6 +65,7 @@ class Known:
             "inner": self.inner,
             "sieves": self.sieves,
             "gates": self.gates,
+            "promising": self.promising,
         }
 
     def asks(self, plan: Flowing) -> list[str]:
@@ -93,6 +99,9 @@ class Known:
         self.ahead = max(self.ahead, passed(plan, cells, watermarks))
         self.inner = _said_below(header, answers, plan)
         self._note_sieves(header, answers, plan)
+        busy = any(load["busy"] for answer in answers for load in answer["ranked"].values())
+        in_order = sorted((a for a in answers if "cell" in a), key=lambda a: int(a["cell"]))
+        self.promising = together(a["promising"] for a in in_order) if busy else {}
 
     def _note_sieves(self, header: Header, answers: list[Answer], plan: Flowing) -> None:
         """What the second stages have, and whether it pays to go by it."""
@@ -191,7 +200,7 @@ def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
     ranks: dict[int | None, dict[str, int]] = {}
     for cell in told:
         for one in cell["ranks"]:
-            sums = ranks.setdefault(one["rank"], dict.fromkeys(("delivered", "expired", "shed"), 0))
+            sums = ranks.setdefault(one["rank"], dict.fromkeys(COUNTED, 0))
             for what in sums:
                 sums[what] += one[what]
     order = sorted(ranks, key=lambda rank: (rank is None, rank))

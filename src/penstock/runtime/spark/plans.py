@@ -9,7 +9,7 @@ from penstock.data.types import Type
 from penstock.flow.horizon import horizon
 from penstock.flow.partition import Input, Placement, place
 from penstock.flow.sieves import Sieve, sieves
-from penstock.flow.stages import Lower, Stages, stages
+from penstock.flow.stages import Lower, Stages, stages, whole
 from penstock.plan.catalog import Catalog, Stream
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.functions import FunctionError, common
@@ -172,14 +172,14 @@ def _planned(name: str, declared: Declared, catalog: Catalog, cells: int, rates:
     policies = declared.policies
     node, levels = planned(declared.queries[name], catalog, declared.altered.get(name, {}).values())
     clock = next((s.time_type for s in catalog.streams.values()), Type.TIMESTAMP)
-    whole = partial(node, levels, clock, policies)
-    if whole is None:
+    sampled = partial(node, levels, clock, policies)
+    if sampled is None:
         return _placed(top(node, levels), cells, name, rates, waits=policies.budget is not None)
-    written = replace(whole, node=node, visible=len(node.schema), extra=0)
+    written = replace(sampled, node=node, visible=len(node.schema), extra=0)
     found = place(written, cells, name, rates, netted=False, accepts=can_hash)
     made = partial(found.root.node, levels, clock, policies)
     assert made is not None, "over other streams it is the same plan"
-    return Stages(whole, (), replace(found, root=made))
+    return Stages(sampled, (), replace(found, root=made))
 
 
 def _placed(root: Root, cells: int, name: str, rates: Rates, *, waits: bool) -> Stages:
@@ -190,9 +190,7 @@ def _placed(root: Root, cells: int, name: str, rates: Rates, *, waits: bool) -> 
     found = stages(root, cells, name, rates, netted=False, accepts=can_hash)
     odd = any(f.type in (Type.INTERVAL, Type.NULL) for low in found.lower for f in low.stream.schema)
     if odd or (waits and found.lower):
-        return Stages(
-            root, (), place(root, cells, name, rates, netted=False, accepts=can_hash)
-        )  # Spark has no such columns
+        return whole(root, cells, name, rates, netted=False, accepts=can_hash)  # Spark has no such columns
     return found
 
 

@@ -54,7 +54,7 @@ def rescale(
     header = {
         "step": last + 1, "batch": None, "declared": told[0], "watermarks": dict.fromkeys(watermarks, EARLIEST),
         "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
-        "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": told[0]}, "again": True, "deal": new.deal, "sieves": {}, "asks": [],
+        "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": told[0]}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
     }  # fmt: skip
     layout = plan.layout
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.data.batch import Array, Column, gather
 from penstock.data.clock import LATEST
+from penstock.flow.preference.dealt import Dealt
 from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Table
 from penstock.plan.nodes import Node, Relation
@@ -181,6 +182,11 @@ class Stage:
         for fed in self._wanted.inputs:
             if fed.stage == self.number and fed.name in self.engine.sources:
                 yield fed
+
+    @property
+    def dealt(self) -> Dealt:
+        """How the streams that its engine knows are dealt out."""
+        return Dealt({fed.name: fed.input.routing for fed in self._own()}, self.cell)
 
     @property
     def clock(self) -> int | None:

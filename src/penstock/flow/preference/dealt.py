@@ -1,0 +1,107 @@
+"""How the rows of a core's inputs are dealt out over cells: in how many a row is, and which values a cell can meet at all.
+
+What a cell has counted of rows that others have copies of counts for all of them; a value whose rows all go to another cell promises
+nothing here; and of what all cells have counted together a part is this one's (`flow.partition`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from penstock.data.batch import Array, Column, Ints
+from penstock.flow.partition import Axis, Routing
+from penstock.flow.preference.attributes import Attribute
+from penstock.flow.route import Router
+from penstock.flow.routes import Routes
+from penstock.plan.expressions import Column as ColumnRef
+from penstock.plan.expressions import Expression, rewrite
+from penstock.plan.nodes import Filter, Node, Project, Scan, Windowed
+from penstock.rules.merge_projections import through
+from penstock.state.strings import Strings
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Of the streams that a cell's engine knows, by their names in lower case; `cell`: which one it is."""
+
+    routings: Mapping[str, Routing]
+    cell: int
+
+
+class Grid:
+    """The cells of one core, seen from one of them."""
+
+    def __init__(self, core: Routes, dealt: Dealt) -> None:
+        self._core = core
+        self._cell = dealt.cell
+        found = {i: self._scan(one.node) for i, one in enumerate(core.core.inputs)}
+        self._axes: dict[int, tuple[Axis, ...]] = {
+            i: dealt.routings[scan].axes for i, scan in found.items() if scan in dealt.routings
+        }
+        self._origin = next((dealt.routings[s].origin for s in found.values() if s in dealt.routings), 0)
+
+    def _scan(self, node: Node) -> str:
+        """The stream that an input reads, if it reads one."""
+        while isinstance(node, Project | Filter | Windowed):
+            node = node.input
+        return node.stream.name.lower() if isinstance(node, Scan) else ""
+
+    def copies(self, inputs: Iterable[int]) -> int:
+        """In how many cells a result of these inputs is made."""
+        own = [self._axes.get(i) for i in inputs]
+        if any(axes is None for axes in own):
+            return 1
+        by_axis = zip(*(axes for axes in own if axes is not None), strict=True)
+        return prod(of[0].share for of in by_axis if all(axis.key is None for axis in of))
+
+    def parts(self, which: int, attribute: Attribute | None = None) -> int:
+        """Over how many parts the rows of an input are dealt out; with an attribute: those of one of its values."""
+        but = None if attribute is None else self._axis(attribute)
+        axes = enumerate(self._axes.get(which, ()))
+        return prod(axis.share for k, axis in axes if axis.key is not None and (but is None or k != but[0]))
+
+    def comes(self, attribute: Attribute, values: Ints, strings: Strings) -> Array:
+        """Which values of an attribute rows of this cell can have."""
+        found = self._axis(attribute)
+        if found is None:
+            return np.ones(len(values), np.bool_)
+        at, term = found
+        shares = [axis.share for axis in next(iter(self._axes.values()))]
+        axes = tuple(
+            Axis(share, (ColumnRef(0, term.type, ""),) if k == at else None) for k, share in enumerate(shares)
+        )
+        raw = values.view(np.float64) if term.type.is_float else values
+        router = Router(Routing(axes), strings, {})
+        places = router.places([Column(raw.astype(term.type.dtype))], len(values))
+        router.release()
+        step = prod(shares[at + 1 :])
+        mine = (self._cell - self._origin) // step % shares[at]
+        found_here: Array = (places // np.uint64(step)) % np.uint64(shares[at]) == mine
+        return found_here
+
+    def _axis(self, attribute: Attribute) -> tuple[int, Expression] | None:
+        """The axis along which rows are dealt out by an attribute, and the term that is hashed."""
+        for i, index in attribute.sides.items():
+            keys = self._core.key_of(i, index)
+            if i not in self._axes or len(keys) != 1:
+                continue
+            term = _nameless(self._below(self._core.core.inputs[i].node, keys[0]))
+            for k, axis in enumerate(self._axes[i]):
+                if axis.share > 1 and axis.key is not None and tuple(map(_nameless, axis.key)) == (term,):
+                    return k, term
+        return None
+
+    def _below(self, node: Node, term: Expression) -> Expression:
+        """A term over an input as it is over the stream."""
+        while isinstance(node, Project | Filter | Windowed):
+            term = through(term, node) if isinstance(node, Project) else term
+            node = node.input
+        return term
+
+
+def _nameless(term: Expression) -> Expression:
+    return rewrite(term, lambda column: ColumnRef(column.index, column.type, ""))

@@ -1,0 +1,120 @@
+"""What cells have learnt of promising values goes to the driver with their answers, and back in the header of the next step, which is logged."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.plan.policies import Policies
+from penstock.plan.trees import Demand
+from penstock.runtime.spark import cell as cells
+from penstock.runtime.spark.cell import Cell
+from penstock.runtime.spark.store import Store
+from tests.priority.test_learnt import CHAIN, STREAMS, rows
+
+from .test_sessions import Kept, told
+from .test_sieves import Driver
+
+DDL = STREAMS.format("STRING")
+STEPS = 9
+
+
+def test_a_cell_that_is_lost_goes_on_with_what_it_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same is said in the same steps, and the same is learnt, whoever of the cells begins anew; now from a state, now from the log."""
+    runs = []
+    for lost in (0.0, 0.4):
+        monkeypatch.setattr(cells, "LEAST_LOG", 4000 if lost else 1 << 30)
+        place = tmp_path / str(lost)
+        driver = Driver(place, CHAIN, Demand.JIT, Policies(budget=60), DDL)
+        rng = random.Random(2)
+        monkeypatch.setattr(
+            rng, "random", lambda rng=random.Random(3), lost=lost: 0.0 if rng.random() < lost else 1.0
+        )
+        learnt = []
+        for step in range(STEPS):
+            driver.run(rows(4, step, True), rng)
+            learnt.append(driver.known.promising)
+        driver.run({}, rng, flush=True)
+        runs.append((driver.said, learnt))
+    (said, learnt), other = runs
+    assert (said, learnt) == other
+    assert sum(map(bool, learnt)) > STEPS // 2
+    session = penstock.connect()
+    session.execute(DDL)
+    query = session.query(CHAIN, name="q")
+    for step in range(STEPS):
+        for stream, own in rows(4, step, True).items():
+            session.push(stream, own)
+    session.advance(10**6)
+    truth = [tuple(row.values()) for row in query.changes().to_pylist()]
+    assert sorted(map(repr, said)) == sorted(map(repr, truth)) and len(truth) > 100
+
+
+def promising(place: Path, cell: int, step: int) -> tuple[set[str], set[str], int]:
+    """From the log of a cell: texts that rows with them are promising by after a step, those it has counted itself, and how many rows were found
+    promising."""
+    found = Cell(Store(str(place)), cell, 2, {})
+    found._catch_up(step)
+    engine = found._lower.engine
+    pipeline: Any = engine.queries["q"].pipeline
+    (core,), (monitor,) = pipeline.scheduler.cores, pipeline.allocation.monitors
+    texts = {a.number for a in monitor.attributes if all(core.is_text(*side) for side in a.sides.items())}
+    looked_up = {
+        engine.strings.text(value)
+        for stop in core.stops
+        for one in stop.promising
+        for value, _ in one.levels
+        if core.is_text(one.which, one.index)
+    }
+    counted = {
+        engine.strings.text(value)
+        for (number, _), sketch in monitor.sketches.items()
+        if number in texts
+        for value in sketch.values.tolist()
+    }
+    return looked_up, counted, sum(one["promised"] for one in pipeline.load()["ranks"])
+
+
+def test_on_spark_a_value_that_only_another_cell_has_met_is_promising(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = Kept()
+    here = penstock.connect()
+    here.execute(DDL)
+    there = penstock.connect(spark, checkpoint=str(tmp_path), cells=2, budget=60)
+    there.execute(DDL)
+    query = here.query(CHAIN, name="q")
+    there.query(CHAIN, name="q").foreach_batch(kept)
+    handle = there.start(trigger={"processingTime": "0 seconds"})
+    promised = 0
+    for step in range(6):
+        for name, own in rows(11, step, True).items():
+            here.push(name, own)
+            there.push(name, own)
+        handle.processAllAvailable()
+        ranks = handle.lastProgress["queries"]["q"]["ranks"]
+        promised = max(promised, sum(one["promised"] for one in ranks if one["rank"] is not None))
+    last = handle.lastProgress["step"]
+    handle.stop()
+    assert promised > 0, "rows went with a level because of what they may meet"
+    assert there.flow.known.promising["q"]["cores"][0]["sketches"]
+    foreign = 0
+    for cell in range(2):
+        looked_up, counted, found = promising(tmp_path, cell, last)
+        foreign += len(looked_up - counted)
+    assert found > 0
+    assert foreign > 0, "it is looked up in a cell that has not met it"
+    handle = there.start(trigger={"availableNow": True})
+    handle.awaitTermination()
+    handle.stop()
+    here.advance(there.clock)
+    expected = query.changes()
+    assert expected.num_rows > 100
+    assert kept.rows(expected.column_names) == told(expected)
