@@ -24,6 +24,17 @@ DDL = STREAMS.format("STRING")
 STEPS = 9
 
 
+class Losing(random.Random):
+    """Lets the driver lose a share of the cells in every step."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(3)
+        self._share = share
+
+    def random(self) -> float:
+        return 0.0 if super().random() < self._share else 1.0
+
+
 def test_a_cell_that_is_lost_goes_on_with_what_it_was_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,10 +44,7 @@ def test_a_cell_that_is_lost_goes_on_with_what_it_was_told(
         monkeypatch.setattr(cells, "LEAST_LOG", 4000 if lost else 1 << 30)
         place = tmp_path / str(lost)
         driver = Driver(place, CHAIN, Demand.JIT, Policies(budget=60), DDL)
-        rng = random.Random(2)
-        monkeypatch.setattr(
-            rng, "random", lambda rng=random.Random(3), lost=lost: 0.0 if rng.random() < lost else 1.0
-        )
+        rng = Losing(lost)
         learnt = []
         for step in range(STEPS):
             driver.run(rows(4, step, True), rng)
