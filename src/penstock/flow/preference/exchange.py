@@ -43,7 +43,8 @@ def digest(monitors: Sequence[Monitor]) -> str:
     for monitor in monitors:
         core = monitor.core
         told.append(describe(core.core.node))
-        told += [f"{d.level}: {predicate_text(d.criteria)}" for d in core.determinants]
+        for d in core.determinants:
+            told.append(f"{d.level}: {' '.join(map(predicate_text, d.alternatives))}")
         told += [f"{one.number}: {sorted(one.sides.items())}" for one in monitor.attributes]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
