@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.operators import questions
+from penstock.operators import cycles, questions
 from penstock.operators.questions import Directed, Questions
 
 
@@ -17,6 +17,7 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
     rng = random.Random(seed)
     decide, tables = Questions._decide, Questions._tables
     lengths = questions.TRIAL, questions.FIRST, questions.MOST
+    worth = cycles.LONELY, cycles.UPKEEP, cycles.GROWN
 
     def drawn_tables(self: Questions, *_: Any) -> list[Directed]:
         every = [(j, i) for j in range(self._n) for i in self._near[j] if rng.random() < share]
@@ -30,8 +31,15 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
 
     Questions._decide, Questions._tables = drawn, drawn_tables  # type: ignore[method-assign]
     questions.TRIAL, questions.FIRST, questions.MOST = 3, 1, 3
+    # All questions are tried, or none; every hop has its filter, or those that pay; they are laid out anew all the time, or seldom.
+    cycles.LONELY, cycles.UPKEEP, cycles.GROWN = (
+        rng.choice((-1.0, 2.0)),
+        rng.choice((-1.0, 8.0)),
+        rng.choice((0, 2)),
+    )
     try:
         yield
     finally:
         Questions._decide, Questions._tables = decide, tables  # type: ignore[method-assign]
         questions.TRIAL, questions.FIRST, questions.MOST = lengths
+        cycles.LONELY, cycles.UPKEEP, cycles.GROWN = worth

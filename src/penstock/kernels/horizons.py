@@ -54,13 +54,11 @@ ASKED, ASKED_INDEX, ASKER, ASKER_FIELD, BY = range(5)
 FROM, TO, OFFSET, T_BITS, FROM_FIELD, TO_FIELD, FROM_INDEX, TO_INDEX = range(8)
 """Of a horizon (FROM → TO): where its table begins (-1: it has none), the shift of its buckets, where rows of either have the
 key, and the index of either toward the other."""
-PROBES, MET, EQUAL, PASSED, NOBODY = range(5)
-"""Of a hop: probes, live rows with the key, of these equal in all, supported too; probes that met nobody."""
+PROBES, MET, PASSED, NOBODY = range(4)
+"""Of a hop: probes, live rows with the key, of these equal in all and supported; probes that met nobody."""
 NEVER = np.int64(-(1 << 63))
 ENDLESS = np.int64(1 << 61)
 LIFT = 3
-SKETCH = 58
-"""The shift of a hash to a bit of a word."""
 
 
 @part
@@ -195,89 +193,19 @@ def fill(d, t, tables, into, horizons, edges, indexes, rows, head):
 
 
 @kernel
-def partners(i, index, j, other, most, t, edges, indexes, rows, head):
-    """Of the youngest rows of i, at most so many: how many there were, and live rows of j that equal them in one key."""
-    first = max(edges[i, TAIL], edges[i, USED] - most)
-    field, own = indexes[other, FIELD], indexes[index, FIELD]
-    met = 0
-    for s in range(first, edges[i, USED]):
-        k = rows[ix(edges[i, BASE] + s * edges[i, WIDTH] + own)]
-        c = np.int64(head[ix(indexes[other, HEADS] + np.int64(spread(k, indexes[other, SHIFT])))])
-        while c >= edges[j, TAIL]:
-            p = edges[j, BASE] + c * edges[j, WIDTH]
-            if rows[ix(p)] <= t:
-                break
-            met += rows[ix(p + field)] == k
-            c = rows[ix(p + field + 1)]
-    return edges[i, USED] - first, met
-
-
-@part
-def gather(first, last, checks, words, edges, rows, at):
-    """The words that rows visited next are to have, besides the key."""
-    for c in range(first, last):
-        g = checks[ix(c), 1]
-        words[ix(c)] = rows[ix(edges[ix(g), BASE] + at[ix(g)] * edges[ix(g), WIDTH] + checks[ix(c), 2])]
-
-
-@part
-def same(p, first, last, checks, words, rows):
-    """Whether a row has them."""
-    for c in range(first, last):
-        if rows[ix(p + checks[ix(c), 0])] != words[ix(c)]:
-            return False
-    return True
-
-
-@part
-def sketch(z, i, t, field, plan, rows, head, at):
-    """A bit for each word that partners of the event's row in the hop at z have at a field."""
-    k = rows[ix(plan[ix(z + G_BASE)] + at[ix(i)] * plan[ix(z + G_WIDTH)] + plan[ix(z + G_FIELD)])]
-    base, width, tail, link = (
-        plan[ix(z + T_BASE)],
-        plan[ix(z + T_WIDTH)],
-        plan[ix(z + T_TAIL)],
-        plan[ix(z + T_FIELD)],
-    )
-    s = np.int64(head[ix(plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)])))])
-    found = np.uint64(0)
-    seen = 0
-    while s >= tail:
-        p = base + s * width
-        if rows[ix(p)] <= t:
-            break
-        seen += 1
-        if rows[ix(p + link)] == k:
-            found |= np.uint64(1) << spread(rows[ix(p + field)], SKETCH)
-        s = rows[ix(p + link + 1)]
-    return found, seen
-
-
-@kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, checks, check_at, sifts, questions, question_at, empty, newest,
-    tables, into, out_of, horizons, climb, rows, head, far, cursor, work, words, stats, asked, counted, out_ts, out_exp, out_slot,
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, questions, question_at, empty, newest,
+    tables, into, out_of, horizons, climb, rows, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
-    """`chains.walk` where a hop may have more to compare, and where questions are put for what is bound.
+    """`chains.walk` where questions are put for what is bound.
 
-    checks[check_at[i, h] : check_at[i, h + 1]] of hop h of rows of edge i: (where the visited row has the word, whose row gives
-    the other, where); question_at likewise, put before hop h. sifts[i, h] is a check of hop h + 1,
-    or -1: if partners there are the event's, a sketch of their words denies most rows of hop h at a glance. `empty`: an event is asked first whether any other input is
-    empty, by the ends of their `newest` rows. counted: events so asked, and stopped; rows
-    looked at to raise tables or to draw sketches; rows held against a sketch, and denied.
+    questions[question_at[i, h] : question_at[i, h + 1]] are put before hop h of rows of edge i. `empty`: an event is asked first whether
+    any other input is empty, by the ends of their `newest` rows. counted: events so asked, and stopped; rows looked at to raise tables.
     """
     room = out_ts.shape[0]
     edges_ = edges.shape[0]
     hops = edges_ - 1
-    at, next_, wanted, ends, some, drawn, sketches = (
-        work[0],
-        work[1],
-        work[2],
-        work[3],
-        work[4],
-        work[5],
-        work[6],
-    )
+    at, next_, wanted, ends, some = work[0], work[1], work[2], work[3], work[4]
     ahead = begin if far else times.shape[0]
     for e in range(begin, times.shape[0]):
         if e == ahead:
@@ -300,21 +228,17 @@ def walk(
             go = supported(
                 question_at[i, 0], question_at[i, 1], t, questions, tables, horizons, edges, indexes, rows, head, at, asked
             )  # fmt: skip
-        for j in range(hops):
-            drawn[j] = 0
         h = 0 if go else -1
         down = True
         while h >= 0:
             q = (i * hops + h) * HOP
             target, base, width = plan[q + TARGET], plan[q + T_BASE], plan[q + T_WIDTH]
             tail, field = plan[q + T_TAIL], plan[q + T_FIELD]
-            first, last = check_at[i, h], check_at[i, h + 1]
             if down:
                 k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
                 s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
                 wanted[h] = k
                 some[h] = 0
-                gather(first, last, checks, words, edges, rows, at)
                 stats[i, h, PROBES] += 1
             else:
                 k = wanted[h]
@@ -323,19 +247,12 @@ def walk(
             put, puts = question_at[i, h + 1], question_at[i, h + 2]
             inner = h + 2 == hops
             z = q + HOP
-            sift = sifts[i, h]
-            giver, z_target, z_first, z_last = (
-                plan[z + GIVER],
-                plan[z + TARGET],
-                check_at[i, h + 1],
-                check_at[i, h + 2],
-            )
+            giver, z_target = plan[z + GIVER], plan[z + TARGET]
             g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
             l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
             l_field, l_heads, l_shift = plan[z + T_FIELD], plan[z + T_HEADS], plan[z + T_SHIFT]
             found = False
-            met = equal = passed = z_met = nobody = 0
-            made = n
+            met = passed = z_met = nobody = 0
             end = ends[h]
             while s >= tail:
                 p = base + s * width
@@ -345,62 +262,43 @@ def walk(
                 after = rows[ix(p + field + 1)]
                 if rows[ix(p + field)] == k:
                     met += 1
-                    if same(p, first, last, checks, words, rows):
-                        equal += 1
-                        at[target] = s
-                        if sift >= 0:
-                            if drawn[h] == 0:
-                                drawn[h] = 1
-                                words_, visited = sketch(z, i, t, checks[sift, 0], plan, rows, head, at)
-                                sketches[h] = np.int64(words_)
-                                counted[2] += visited
-                            counted[3] += 1
-                            bit = spread(rows[ix(p + checks[sift, 2])], SKETCH)
-                            if not (np.uint64(sketches[h]) >> bit) & np.uint64(1):
-                                counted[4] += 1
-                                s = after
-                                continue
-                        if put == puts or supported(
-                            put, puts, t, questions, tables, horizons, edges, indexes, rows, head, at, asked
-                        ):
-                            passed += 1
-                            if not inner:
-                                found = True
-                                next_[h] = after
-                                ends[h + 1] = min(end, x)
+                    at[target] = s
+                    if put == puts or supported(
+                        put, puts, t, questions, tables, horizons, edges, indexes, rows, head, at, asked
+                    ):
+                        passed += 1
+                        if not inner:
+                            found = True
+                            next_[h] = after
+                            ends[h + 1] = min(end, x)
+                            break
+                        k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
+                        s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
+                        before = z_met
+                        while s2 >= l_tail:
+                            p2 = l_base + s2 * l_width
+                            x2 = rows[ix(p2)]
+                            if x2 <= t:
                                 break
-                            k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
-                            s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
-                            if z_first < z_last:
-                                gather(z_first, z_last, checks, words, edges, rows, at)
-                            before = z_met
-                            while s2 >= l_tail:
-                                p2 = l_base + s2 * l_width
-                                x2 = rows[ix(p2)]
-                                if x2 <= t:
-                                    break
-                                if rows[ix(p2 + l_field)] == k2:
-                                    z_met += 1
-                                    if same(p2, z_first, z_last, checks, words, rows):
-                                        if n == room:
-                                            return e, mark
-                                        for j in range(edges_):
-                                            out_slot[j, ix(n)] = at[j]
-                                        out_slot[ix(z_target), ix(n)] = s2
-                                        out_ts[ix(n)] = t
-                                        out_exp[ix(n)] = min(end, x, x2)
-                                        n += 1
-                                s2 = rows[ix(p2 + l_field + 1)]
-                            nobody += z_met == before
+                            if rows[ix(p2 + l_field)] == k2:
+                                z_met += 1
+                                if n == room:
+                                    return e, mark
+                                for j in range(edges_):
+                                    out_slot[j, ix(n)] = at[j]
+                                out_slot[ix(z_target), ix(n)] = s2
+                                out_ts[ix(n)] = t
+                                out_exp[ix(n)] = min(end, x, x2)
+                                n += 1
+                            s2 = rows[ix(p2 + l_field + 1)]
+                        nobody += z_met == before
                 s = after
             some[h] += met
             stats[i, h, MET] += met
-            stats[i, h, EQUAL] += equal
             stats[i, h, PASSED] += passed
             if inner:
                 stats[i, h + 1, PROBES] += passed
                 stats[i, h + 1, MET] += z_met
-                stats[i, h + 1, EQUAL] += n - made
                 stats[i, h + 1, NOBODY] += nobody
             if found:
                 h += 1

@@ -19,23 +19,18 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
-from penstock.kernels import chains, horizons
+from penstock.kernels import chains, cycles, horizons
 from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
+from penstock.operators.cycles import Cycles
 from penstock.operators.entering import entered
-from penstock.operators.questions import Questions, checks_of
+from penstock.operators.questions import Questions
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
 FAR = 1 << 21
 """Bytes of live rows from which walks look ahead: more than the second-level cache of a core holds."""
-KEEPS = 0.99
-"""A hop that leaves less of what comes to it makes a walk narrower."""
-APART = 1.5
-"""So many times the partners of another row cost as much as the walking row's own."""
-SAMPLE = 64
-"""Rows whose partners are counted where a walk may come from several sides."""
 _NO_PLAN = np.empty(0, np.int64)
 
 
@@ -103,15 +98,22 @@ class FifoJoin:
             [s[k].type for k in stored] + keys.strings
             for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
         ]
-        self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys])
-        self._fan = site.arena.array(f"{site.name}.fan", np.float64, (n, n), -1.0)
-        self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
+        pairs = len(self._index) // 2
+        self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys], lazy=pairs > n - 1)
         first = self._stems.first_index
         self._indexes = {(i, j): int(first[i]) + k for (i, j), k in self._index.items()}
-        self._questions = Questions(self._stems, self._indexes, n, site.upkeep.demand, f"{site.name}.asked")
-        if self._order[0, 0, 0] < 0:
-            self._plan()
-        self._checks, self._check_at = np.zeros((0, 3), np.int64), np.zeros((n, n), np.int64)
+        demand = site.upkeep.demand
+        self._questions = Questions(self._stems, self._indexes, n, demand, f"{site.name}.asked")
+        self._cycles: Cycles | None = None
+        if pairs > n - 1:
+            self._cycles = Cycles(self._stems, self._indexes, n, demand, site.name)
+            self._questions.promising = self._cycles.promising()
+            self._order = self._cycles.order
+        else:
+            self._fan = site.arena.array(f"{site.name}.fan", np.float64, (n, n), -1.0)
+            self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
+            if self._order[0, 0, 0] < 0:
+                self._plan()
         self._follow()
         self._ends = np.full(n, horizons.NEVER)
         self._room = 1024
@@ -136,7 +138,7 @@ class FifoJoin:
     def held_bytes(self) -> int:
         """Of live rows: what is written of each and a bucket in every index; and all horizons."""
         stems = self._stems
-        total = int(self._questions.horizons.nbytes)
+        total = int(self._questions.horizons.nbytes) + (self._cycles.bits.nbytes if self._cycles else 0)
         for rows, width, maker, frame in zip(
             stems.sizes, stems.edges[:, chains.WIDTH].tolist(), self._keys, stems.frames, strict=True
         ):
@@ -156,15 +158,16 @@ class FifoJoin:
         """For each input: visit next the connected input with the fewest partners per probe so far. Whether that is new."""
         n = len(self._keys)
         before = self._order.copy()
-        live = [max(rows, 1) for rows in self._stems.sizes]
         fan = self._fan.tolist()
         for i in range(n):
             bound = [i]
             for h in range(n - 1):
+                # Without cycles there is one to come from.
                 _, target, partner = min(
-                    self._guess(i, t, givers, fan, live[t])
+                    (fan[i][t] if fan[i][t] >= 0 else 1e6, t, b)
                     for t in range(n)
-                    if t not in bound and (givers := [b for b in bound if (t, b) in self._index])
+                    for b in bound
+                    if t not in bound and (t, b) in self._index
                 )
                 self._order[i, h] = (
                     target,
@@ -175,37 +178,11 @@ class FifoJoin:
                 bound.append(target)
         return not np.array_equal(before, self._order)
 
-    def _guess(
-        self, i: int, target: int, bound: Sequence[int], fan: Sequence[Sequence[float]], live: int
-    ) -> tuple[float, int, int]:
-        """What it costs to visit an input next, the input, and the bound one to come from.
-
-        In a graph without cycles there is one to come from; its partners are known as they were met by rows of i. Else fan[b][t] is
-        known for every pair, those who equal all that is bound are a product of shares, and a hop costs its candidates
-        over what it drops.
-        """
-        if self._questions.acyclic:
-            met = fan[i][target]
-            return met if met >= 0 else 1e6, target, bound[0]
-        equal = float(live)
-        partners, giver = float("inf"), -1
-        for b in bound:
-            met = fan[b][target]
-            equal *= min(met / live, 1.0) if met >= 0 else 1.0
-            # The walking row's own partners are the same for all that is bound after it: `sifts`.
-            met = (met if met >= 0 else live) * (1.0 if b == i else APART)
-            if met < partners:
-                partners, giver = met, b
-        cost = (1 + partners) / (1 - equal) if equal < KEEPS else 1e9 * equal + partners
-        return cost, target, giver
-
     def _follow(self) -> None:
         """Walks go in another order, or ask something else."""
-        if not self._questions.acyclic:
-            fields = self._stems.indexes[:, chains.FIELD]
-            self._checks, self._check_at = checks_of(self._order, self._indexes, fields)
-        self._sifts = self._questions.sifts(self._order, self._checks, self._check_at, self._fan)
         self._asked = self._questions.asked_of(self._order)
+        if self._cycles is not None:
+            self._cycles.follow(self._asked)
 
     def _learn(self, stats: Array) -> None:
         """Partners met per probe, smoothed; walks follow when one has moved by a tenth."""
@@ -217,8 +194,6 @@ class FifoJoin:
                 if probes:
                     target, giver = int(self._order[i, h, 0]), int(self._order[i, h, 2])
                     self._count(giver, target, probes, met, sizes[target])
-                    if not self._questions.acyclic:
-                        continue
                     old, new = float(fan[i, target]), met / probes
                     if old >= 0:
                         new = old + min(1.0, probes / 4096) * (new - old)
@@ -226,27 +201,6 @@ class FifoJoin:
                     moved = moved or abs(new - old) > 0.1 * abs(old)
         if moved and self._plan():
             self._follow()
-
-    def _sample(self, now: int) -> None:
-        """In a graph with cycles: partners of every pair, whichever of them is followed."""
-        stems = self._stems
-        for (i, j), index in self._indexes.items():
-            rows, met = horizons.partners(
-                i,
-                index,
-                j,
-                self._indexes[j, i],
-                SAMPLE,
-                now,
-                stems.edges,
-                stems.indexes,
-                stems.rows,
-                stems.head,
-            )
-            if rows:
-                old = float(self._fan[i, j])
-                self._fan[i, j] = met / rows if old < 0 else (old + met / rows) / 2
-        self._plan()
 
     def _count(self, i: int, j: int, probes: int, met: int, live: float) -> None:
         """Partners met between two inputs, of so many live rows."""
@@ -297,6 +251,8 @@ class FifoJoin:
             self._run_two(ts, side, slot, far, parts)
             # Half of the probes go each way.
             self._count(0, 1, len(ts), sum(p.made for p in parts), sum(self._stems.sizes) / 2)
+        elif self._cycles is not None:
+            self._run_cyclic(self._cycles, ts, side, slot, far, parts)
         else:
             self._run(ts, side, slot, far, parts)
         out_ts, out_exp = (
@@ -346,12 +302,10 @@ class FifoJoin:
         done = 0
         while done < len(ts):
             if questions.due:
-                if not questions.acyclic:
-                    self._sample(int(ts[done]))
                 questions.turn(self._order, self._fan, int(ts[done]))
                 self._follow()
             last = done + questions.span(len(ts) - done)
-            if questions.plain and questions.acyclic:
+            if questions.plain:
                 self._run_plain(done, ts[:last], side, slot, far, parts)
             else:
                 self._run_asking(done, ts[:last], side, slot, far, parts)
@@ -383,18 +337,17 @@ class FifoJoin:
     ) -> None:
         stems, n, questions, asked_of = self._stems, len(self._keys), self._questions, self._asked
         questions.fitted(int(ts[done]))
-        stats, work = np.zeros((n, n - 1, 5), np.int64), np.empty((7, n), np.int64)
+        stats, work = np.zeros((n, n - 1, 4), np.int64), np.empty((5, n), np.int64)
         asked, counted = np.zeros((len(asked_of.questions), 2), np.int64), np.zeros(5, np.int64)
-        words, cursor = np.empty(len(self._checks), np.int64), np.empty((2, chains.BLOCK), np.int64)
+        cursor = np.empty((2, chains.BLOCK), np.int64)
         plan = chains.hops(stems.edges, stems.indexes, self._order)
         newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = horizons.walk(
-                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, self._checks, self._check_at,
-                self._sifts, asked_of.questions, asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into,
-                questions.out_of, questions.horizons, questions.climb, stems.rows, stems.head, far, cursor, work, words, stats,
-                asked, counted, *out,
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, asked_of.questions,
+                asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into, questions.out_of, questions.horizons,
+                questions.climb, stems.rows, stems.head, far, cursor, work, stats, asked, counted, *out,
             )  # fmt: skip
             return walked
 
@@ -403,6 +356,58 @@ class FifoJoin:
         self._arena.visits += int(stats[:, :, horizons.MET].sum() + asked[:, 0].sum() + counted[2])
         questions.count(asked_of, len(ts) - first, stats, asked, counted)
         self._learn(stats)
+
+    def _run_cyclic(
+        self, walks: Cycles, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
+    ) -> None:
+        """The same where equalities have cycles."""
+        stems, n, questions = self._stems, len(self._keys), self._questions
+        seen = stems.edges[:, chains.USED] - np.bincount(side, minlength=n)
+        walks.slide()
+        done = 0
+        while done < len(ts):
+            if questions.due:
+                for (i, j), (tested, met) in walks.sample(int(ts[done]), seen).items():
+                    self._shares[min(i, j), max(i, j)].count(tested, met)
+                questions.promising = walks.promising()
+                questions.turn(self._order, walks.alike, int(ts[done]))
+                self._follow()
+            elif walks.outgrown:
+                self._follow()
+            last = done + questions.span(len(ts) - done)
+            self._run_cycle(walks, done, ts[:last], side, slot, seen, far, parts)
+            done = last
+        self._arena.beside[self._name] = int(walks.bits.nbytes)
+
+    def _run_cycle(
+        self,
+        walks: Cycles,
+        done: int,
+        ts: Array,
+        side: Array,
+        slot: Array,
+        seen: Array,
+        far: bool,
+        parts: list[Part],
+    ) -> None:
+        stems, n, questions, asked_of = self._stems, len(self._keys), self._questions, self._asked
+        stats, counted = np.zeros((n, n - 1, 4), np.int64), np.zeros(5, np.int64)
+        asked, words = np.zeros((len(asked_of.questions), 2), np.int64), np.empty(len(walks.checks), np.int64)
+        work, cursor = np.empty((7, n), np.int64), np.empty((2, chains.BLOCK), np.int64)
+        newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
+
+        def run(done: int, made: int, *out: Array) -> tuple[int, int]:
+            walked: tuple[int, int] = cycles.walk(
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.linked, seen, walks.plan, walks.checks,
+                asked_of.questions, asked_of.empty, newest, walks.filters, walks.bits, stems.rows, stems.head, far,
+                cursor, work, words, stats, asked, counted, *out,
+            )  # fmt: skip
+            return walked
+
+        first = done
+        self._into(done, len(ts), run, parts)
+        self._arena.visits += int(stats[:, :, horizons.MET].sum() + asked[:, 0].sum() + counted[cycles.NOTED])
+        questions.count(asked_of, len(ts) - first, stats, asked, counted)
 
     def _newest(self, side: Array, slot: Array) -> Array:
         """When the youngest row of every input ends, but for these, which are coming."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -36,9 +35,6 @@ RARE = 0.25
 """The share of rows that somebody denies, from which on tables go by it."""
 BAN = 8
 """Trials for which tables rest that did not pay."""
-
-FEW, MANY = 1.5, 48
-"""Partners from which on a sketch is drawn for them, and those that it has room for."""
 
 Directed = tuple[int, int]
 """Who is asked, or speaks, and who asks."""
@@ -75,7 +71,7 @@ class Questions:
         trying, self._length, self._left, empty, self._banned, now = self._gate.tolist()
         self.trying, self._empty = bool(trying), bool(empty)
         self._work = arena.array(f"{name}.work", np.float64, (n, n - 1), 4.0)
-        self._stats = arena.array(f"{name}.stats", np.int64, (n, n - 1, 5), 0)
+        self._stats = arena.array(f"{name}.stats", np.int64, (n, n - 1, 4), 0)
         self._answered = arena.array(f"{name}.answered", np.int64, (n, n, n, 2), 0)
         """Of every question how often it was put in this trial, or in the last one, and denied."""
         self._counted = arena.array(f"{name}.counted", np.int64, 5, 0)
@@ -83,6 +79,8 @@ class Questions:
         self._keeps = arena.array(f"{name}.keeps", np.bool_, (n, n), False)
         self._chosen: list[Question] = [(i, b, m) for i, b, m in np.argwhere(self._pays).tolist()]
         self.made = self.suppressed = self.asked = 0
+        self.promising: set[Directed] | None = None
+        """(Who is asked, who asks) of questions to try; None: all."""
         # Tables.
         self.kept: list[Directed] = []
         self.tables = np.zeros((0, 8), np.int64)
@@ -142,25 +140,17 @@ class Questions:
         empty = self._empty or self.trying
         return Asked(names, np.array(rows, np.int64).reshape(-1, 5), bounds, empty)
 
-    def sifts(self, order: Array, checks: Array, check_at: Array, fan: Array) -> Array:
-        """Of every hop the check of the next one that a sketch can answer: where several rows are held against the same partners
-        of the walking row, and these are few enough to leave bits free."""
-        n = self._n
-        found = np.full((n, n - 1), -1, np.int64)
-        if self._demand is not Demand.JIT or self.acyclic:
-            return found
-        met, givers, starts = fan.tolist(), checks[:, 1].tolist(), check_at.tolist()
-        for i, hops in enumerate(order.tolist()):
-            for h, ((target, _, giver, _), (after, _, again, _)) in enumerate(pairwise(hops)):
-                if again == i and met[giver][target] >= FEW and met[i][after] <= MANY:
-                    first, last = starts[i][h + 1 : h + 3]
-                    found[i, h] = next((c for c in range(first, last) if givers[c] == target), -1)
-        return found
-
     def _every(self) -> list[Question]:
         if self._demand is not Demand.JIT:
             return []
-        return [(i, b, m) for i in range(self._n) for b in range(self._n) for m in self._near[b] if m != i]
+        asked = self.promising
+        return [
+            (i, b, m)
+            for i in range(self._n)
+            for b in range(self._n)
+            for m in self._near[b]
+            if m != i and (asked is None or (m, b) in asked)
+        ]
 
     # ------------------------------------------------------------------ what is learnt
 
@@ -192,6 +182,12 @@ class Questions:
             self._length = min(4 * self._length, MOST)
             self._left = self._length * TRIAL * self._n
             return
+        if not self.trying and self._in_vain:
+            self._chosen, self._empty = [], False
+            self._pays[:] = False
+            self._length = min(4 * self._length, MOST)
+            self._left = max(self._length * TRIAL * self._n, len(self._stems))
+            return
         if self.trying:
             before = self._empty, set(self._chosen), self.kept
             self._decide(order, fan, now)
@@ -209,6 +205,11 @@ class Questions:
             self._pays[question] = True
         for one in self.kept:
             self._keeps[one] = True
+
+    @property
+    def _in_vain(self) -> bool:
+        """It is known beforehand that a trial would find nothing to ask."""
+        return self.promising == set() and all(self._stems.sizes)
 
     def _decide(self, order: Array, fan: Array, now: int) -> None:
         tested, stopped = self._counted[:2].tolist()
@@ -373,24 +374,3 @@ def _bound_at(order: Array) -> Array:
     for i in range(n):
         places[i, order[i, :, 0]] = np.arange(1, n)
     return places
-
-
-def checks_of(order: Array, index: Mapping[Directed, int], fields: Array) -> tuple[Array, Array]:
-    """What a hop compares besides its key: (where the visited row has the word, who gives the other, where), and where each hop's
-    begin."""
-    n = len(order)
-    found: list[Sequence[int]] = []
-    at = np.zeros((n, n), np.int64)
-    where = fields.tolist()
-    for i, hops in enumerate(order.tolist()):
-        bound = [i]
-        for h, (target, _, giver, _) in enumerate(hops):
-            at[i, h] = len(found)
-            found += [
-                (where[index[target, b]], b, where[index[b, target]])
-                for b in bound
-                if b != giver and (target, b) in index
-            ]
-            bound.append(target)
-        at[i, n - 1] = len(found)
-    return np.array(found, np.int64).reshape(-1, 3), at

@@ -24,7 +24,8 @@ OWNER, FIELD, HEADS, SHIFT = chains.OWNER, chains.FIELD, chains.HEADS, chains.SH
 
 
 class Stems:
-    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `more[i]` of words behind them.
+    """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `more[i]` of words behind them. `lazy`: rows
+    enter an index when it is asked (`kernels.cycles`).
 
     What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
     in the same bucket. A row met costs one cache line.
@@ -37,8 +38,11 @@ class Stems:
         types: Sequence[Sequence[Type]],
         keys: Sequence[int],
         more: Sequence[int] | None = None,
+        *,
+        lazy: bool = False,
     ) -> None:
         self.arena = arena
+        self._lazy = lazy
         self._name = name
         self._keys = list(keys)
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
@@ -51,6 +55,10 @@ class Stems:
         self.indexes = arena.array(f"{name}.indexes", np.int64, indexes.shape, indexes)
         """Per index: its edge, where its key stands in a row, offset into `head`, `shift` of the number of buckets."""
         self.first_index = np.concatenate([[0], np.cumsum(keys)])
+        self.linked: Ints = arena.array(f"{name}.linked", np.int64, sum(keys), 0) if lazy else edges[:0, 0]
+        """Per index, if they are lazy: rows that are in it."""
+        self.slid: Ints = np.zeros(len(types), np.int64)
+        """Per edge: by how many slots its rows have moved to the front, in this process."""
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.head: Array = arena.array(f"{name}.head", np.int32, 0)
 
@@ -144,6 +152,9 @@ class Stems:
             head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]
             head -= np.int32(tail)
             np.maximum(head, -1, out=head)
+            if self._lazy:
+                self.linked[index] = max(int(self.linked[index]) - tail, 0)
+        self.slid[i] += tail
         self.edges[i, TAIL], self.edges[i, USED] = 0, live
 
     def _lay_out(self, room: Ints) -> None:
@@ -163,4 +174,6 @@ class Stems:
         for i, frame in enumerate(self.frames):
             frame.fit(int(room[i]))
             self.table(i)[: len(held[i])] = held[i]
-            self.link(i, int(edges[i, TAIL]), int(edges[i, USED]))
+            if not self._lazy:
+                self.link(i, int(edges[i, TAIL]), int(edges[i, USED]))
+        self.linked[:] = 0
