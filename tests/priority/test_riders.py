@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.errors import StateError
+from penstock.errors import DataError, PlanError, StateError
 from penstock.runtime import snapshot
 
 from .test_many import SETTINGS, STREAMS, Flow, steps
@@ -76,8 +77,10 @@ def test_other_ranks_of_a_rider() -> None:
         if step == 4:
             before = len(some.said["q"])
             some.session.execute("ALTER QUERY q SET RANK 1 CRITERIA (b.z > 50) RANK 3 CRITERIA (a.y < 50)")
-            with pytest.raises(StateError, match="COVER"):
-                some.session.execute("ALTER QUERY r SET RANK 1 CRITERIA (a.y > 1) COVER EVERY 10 BY a.x")
+            with pytest.raises(StateError, match="does not keep"):
+                some.session.execute("ALTER QUERY r SET RANK 1 CRITERIA (b.ts > 1)")
+            with pytest.raises(PlanError, match="several inputs"):
+                some.session.execute("ALTER QUERY r SET RANK 1 CRITERIA (a.y > b.z) COVER EVERY 10 BY a.x")
         truth.take(until, tables)
         some.take(until, tables)
     some.drain()
@@ -199,15 +202,191 @@ def test_riders_go_on_by_another_scale() -> None:
         assert flow.counted(name) == truth.counted(name)
 
 
+ABOVE = (
+    "DISTINCT a.y",
+    "DISTINCT a.x, b.z",
+    "a.x, COUNT(*) AS n, SUM(b.z) AS s",
+    "COUNT(*) AS n, MAX(a.y) AS m",
+    "a.x, a.y, b.z",
+    "b.ts AS t, a.y",
+    "twice(a.y) AS w, b.z",
+)
+
+
+def drawn_query(drawn: random.Random) -> str:
+    """Whatever may ride: something above, COVER, functions in SELECT and in criteria."""
+    select = drawn.choice(ABOVE)
+    low = drawn.randrange(0, 90, 10)
+    ranks = [
+        f"RANK 1 CRITERIA (a.y BETWEEN {low} AND {low + 9} OR b.z = {low})",
+        f"RANK 2 CRITERIA (twice(a.y) > {150 + low})",
+        f"RANK {drawn.choice((1, 3))} CRITERIA (a.y > {low}) COVER EVERY {drawn.choice((70, 200))} BY a.x",
+        f"RANK 4 CRITERIA (a.ts > {10 * low} AND a.x < 20)",
+    ]
+    first, second = sorted(drawn.sample(ranks, 2))
+    chosen = drawn.choice(("", first, f"{first} {second}" if first[5] != second[5] else second))
+    group = " GROUP BY a.x" if "a.x, COUNT" in select else ""
+    return f"SELECT {select} {FROM}{group} {chosen}"
+
+
+def restart(flow: Flow) -> None:
+    engine = flow.session.engine
+    known = [(q.name, q.root, q.answer.kept) for q in engine.queries.values()]
+    flow.session.engine = snapshot.restore(flow.session.catalog, known, snapshot.dump(engine))
+    for name, query in flow.queries.items():
+        query._standing = flow.session.engine.queries[name]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_who_comes_later_is_told_what_he_would_be_told_alone(seed: int) -> None:
+    """Queries of all kinds come and go while rows wait, and the engine restarts; all of them ride on one core."""
+    drawn = random.Random(seed)
+    options = {
+        "budget": drawn.choice((150, 400, 2000, 10**6)),
+        "significance": SETTINGS[seed % 3],
+        "allocation": drawn.choice(("promote", "prefer", "prefer", "fifo", "semantic", "random")),
+        "keep_dropped": drawn.random() < 0.3,
+    }
+    flows = Flow({}), Flow({}, **options)
+    for flow in flows:
+        flow.session.create_function("twice", lambda v: None if v is None else 2 * v, "INT")
+    some, texts = flows[1], {}
+    for step, (until, tables) in enumerate(steps(10, 40, seed)):
+        for _ in range(drawn.choice((0, 1, 2)) + 2 * (step == 0)):
+            name = f"q{len(texts)}"
+            texts[name], weight = drawn_query(drawn), drawn.choice((0.5, 1.0, 2.0))
+            for flow in flows:
+                flow.queries[name] = flow.session.query(texts[name], name=name, weight=weight)
+                flow.said[name] = []
+        if drawn.random() < 0.3 and len(some.queries) > 1:
+            gone = drawn.choice(list(some.queries))
+            for flow in flows:
+                flow.session.execute(f"DROP QUERY {gone}")
+                del flow.queries[gone]
+        for flow in flows:
+            flow.take(until, tables)
+        if drawn.random() < 0.3:
+            restart(some)
+        assert len({id(some.pipeline(name)) for name in some.queries}) == 1
+    some.drain()
+    for name in some.queries:
+        assert some.counted(name) == flows[0].counted(name), f"{options} {texts[name]}"
+        assert some.queries[name].snapshot().num_rows == flows[0].queries[name].snapshot().num_rows
+        assert some.queries[name].load["waiting"] == 0
+        if options.get("keep_dropped"):
+            assert some.queries[name].dropped().num_rows == 0
+
+
+def test_who_comes_later_counts_only_what_is_his() -> None:
+    """Rows that came before are dropped for the first query alone."""
+    sql = "SELECT x, y FROM a [RANGE 50] LIFESPAN 300 RANK 1 CRITERIA (y < 30)"
+    flow = Flow({"first": (sql, 1.0)}, budget=60, keep_dropped=True)
+    came = 0
+    for step, (until, tables) in enumerate(steps(12, 200, 6)):
+        if step == 6:
+            flow.queries["later"] = flow.session.query(f"{sql} COVER EVERY 100 BY x", name="later")
+            flow.said["later"] = []
+            assert flow.pipeline("later") is flow.pipeline("first")
+        flow.take(until, {"a": tables["a"]})
+        came += 200 * (step >= 6)
+    flow.drain()
+    flow.session.advance(5_000)
+    flow.hear()
+    load = flow.queries["later"].load
+    dropped = flow.queries["later"].dropped()
+    assert len(flow.said["later"]) + sum(one["expired"] for one in load["ranks"]) == came
+    assert dropped.num_rows == came - len(flow.said["later"])
+    assert min(dropped["ts"].to_pylist()) >= 600
+    assert len(flow.said["first"]) + flow.queries["first"].dropped().num_rows == 2 * came
+    (covered,) = load["coverage"]
+    assert covered["periods"] == 6
+    objects = {(row["ts"] // 100, row["x"]) for row in rows_of(steps(12, 200, 6)[6:]) if row["y"] < 30}
+    told = {(row["__ts"] // 100, row["x"]) for row in flow.said["later"] if row["y"] < 30}
+    assert (covered["objects"], covered["covered"]) == (len(objects), len(told))
+
+
+def rows_of(made: Any) -> list[dict[str, Any]]:
+    return [row for _, tables in made for row in tables["a"].to_pylist()]
+
+
+def test_what_is_too_late_for_one_is_dropped_for_one() -> None:
+    """Told and dropped make up all there is for each, whatever the others' lifespans; COVER goes by one's own."""
+    sql = "SELECT x, y, ts AS at FROM a [RANGE 50] {} RANK 1 CRITERIA (y < 30) COVER EVERY 100 BY x"
+    queries = {"short": (sql.format("LIFESPAN 200"), 1.0), "long": (sql.format("LIFESPAN 1500"), 1.0)}
+    flow = Flow(queries, budget=60, allocation="fifo", keep_dropped=True)
+    for until, tables in steps(20, 130, 6):
+        flow.take(until, {"a": tables["a"]})
+    flow.drain()
+    flow.session.advance(5_000)
+    flow.hear()
+    for name, query in flow.queries.items():
+        dropped = query.dropped()
+        assert len(flow.said[name]) + dropped.num_rows == 20 * 130
+        assert (
+            not {(r["at"], r["x"], r["y"]) for r in flow.said[name]}
+            & {(r["ts"], r["x"], r["y"]) for r in dropped.to_pylist()}
+            or dropped.num_rows
+        )
+        (covered,) = query.load["coverage"]
+        told = {(row["at"] // 100, row["x"]) for row in flow.said[name] if row["y"] < 30}
+        assert covered["covered"] == len(told)
+    assert len(flow.said["short"]) < len(flow.said["long"])
+
+
+def test_a_function_that_fails_stops_its_query_alone() -> None:
+    def brittle(v: int) -> int:
+        if v == 77:
+            raise ValueError("77")
+        return v
+
+    plain = f"SELECT a.x, a.y {FROM} RANK 1 CRITERIA (a.y > 90)"
+    queries = {
+        "plain": plain,
+        "columns": f"SELECT brittle(a.y) AS y {FROM}",
+        "ranks": f"SELECT a.x {FROM} RANK 1 CRITERIA (brittle(a.y) > 50)",
+        "groups": f"SELECT brittle(a.y) AS y, COUNT(*) AS n {FROM} GROUP BY brittle(a.y)",
+    }
+    truth = Flow({"plain": (plain, 1.0)})
+    flow = Flow({}, budget=200)
+    flow.session.create_function("brittle", brittle, "INT")
+    for name, sql in queries.items():
+        flow.queries[name] = flow.session.query(sql, name=name)
+        flow.said[name] = []
+    assert len({id(flow.pipeline(name)) for name in queries}) == 1
+    for step, (until, tables) in enumerate(steps(8, 50, 3)):
+        truth.take(until, tables)
+        for name, rows in tables.items():
+            flow.session.push(name, rows)
+        with suppress(DataError):
+            flow.session.advance(until)
+        if step == 5:
+            restart(flow)
+        flow.said["plain"] += flow.queries["plain"].changes().to_pylist()
+    with suppress(DataError):
+        flow.session.drain()
+    flow.said["plain"] += flow.queries["plain"].changes().to_pylist()
+    assert flow.counted("plain") == truth.counted("plain")
+    for name in ("columns", "ranks", "groups"):
+        if flow.queries[name]._standing.answer.has_changes:
+            flow.queries[name].changes()  # first what it had made
+        with pytest.raises(StateError, match="stopped at an error"):
+            flow.queries[name].changes()
+        flow.session.execute(f"DROP QUERY {name}")
+    assert "riders" not in flow.queries["plain"].load
+
+
 def test_who_rides_alone() -> None:
-    """Another core, another beginning, a Python function, COVER, something above the core, or share=False."""
+    """Another core or several, samples, a function in what is joined if rows have come, or share=False."""
     sql = f"SELECT a.x {FROM}"
 
-    def together(first: str, second: str, **options: Any) -> bool:
+    def together(first: str, second: str, later: bool = False, **options: Any) -> bool:
         session = penstock.connect(budget=10, **options)
         session.execute(STREAMS)
         session.create_function("f", lambda x: x, "INT")
-        made = [session.query(text) for text in (first, second)]
+        made = [session.query(first)]
+        if later:
+            session.advance(50)
+        made.append(session.query(second))
         return len({id(session.engine.queries[query.name].pipeline) for query in made}) == 1
 
     assert together(sql, f"SELECT b.z {FROM} RANK 1 CRITERIA (a.y = 1)")
@@ -215,16 +394,13 @@ def test_who_rides_alone() -> None:
         sql,
         "SELECT p.y FROM a [RANGE 200] AS p, b [RANGE 100] AS q WHERE q.x = p.x RANK 1 CRITERIA (p.y = 1)",
     )
+    assert together(sql, f"{sql} RANK 1 CRITERIA (f(a.x) = 1)", later=True)
+    assert together(f"{sql} AND f(a.x) = 1", f"{sql} AND f(a.x) = 1")
+    assert not together(f"{sql} AND f(a.x) = 1", f"{sql} AND f(a.x) = 1", later=True)
     assert not together(sql, sql, share=False)
     assert not together(sql, f"{sql} AND a.y > 1")
     assert not together(sql, sql.replace("200", "201"))
-    assert not together(sql, f"SELECT f(a.x) AS x {FROM}")
-    assert not together(sql, f"{sql} RANK 1 CRITERIA (f(a.x) = 1)")
-    assert not together(sql, f"{sql} RANK 1 CRITERIA (a.y = 1) COVER EVERY 5 BY a.x")
-    assert not together(sql, f"SELECT DISTINCT a.x {FROM}")
-    flow = Flow({"q": (sql, 1.0)}, budget=100)
-    for until, tables in steps(2, 5, 1):
-        flow.take(until, tables)
-    flow.session.query(sql, name="later")
-    assert flow.pipeline("q") is not flow.pipeline("later")
-    assert "calm" in flow.session.queries["later"].explain()
+    assert not together(sql, f"SELECT DISTINCT a.x {FROM} EXCEPT {sql}")
+    groups = f"SELECT a.x, AVG(a.y) AS m {FROM} GROUP BY a.x"
+    assert together(sql, groups)
+    assert not together(sql, f"{groups} LIFESPAN 10 RANK 1 CRITERIA (a.y = 1)")

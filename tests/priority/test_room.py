@@ -154,7 +154,7 @@ def test_many_ends_are_told_in_a_few_parts() -> None:
     # 61 rows go for one that comes; of them 60 end by 141.
     (row,) = query.snapshot(at=71).to_pylist()
     assert row["o1"] == 71 and query.load["let_go"] == 61
-    held = session.engine.queries["q"].pipeline._above.pipeline
+    held = session.engine.queries["q"].rider.above.pipeline
     sizes = [h.rows for node in (held.root.node,) for h in _holdings(held, node) if h.what == "members"]
     assert sorted(sizes) == [10, 16]
 

@@ -50,7 +50,7 @@ def test_levels_stay_active_as_long_as_anything_expires() -> None:
     first = active.index(True)
     assert first < 100
     assert all(active[first:]), [t for t, on in enumerate(active) if t > first and not on]
-    lost = {rank["rank"]: rank["expired"] for rank in pipeline.tallies.json()["ranks"]}
+    lost = {rank["rank"]: rank["expired"] for rank in pipeline.riders.every[0].tallies.json()["ranks"]}
     assert lost[None] > 500
 
 
@@ -66,11 +66,11 @@ def test_levels_become_active_before_rows_expire() -> None:
         s.push("a", [{"ts": t, "k": i % 3, "x": i % 10} for i in range(t, t + 3)])
         s.push("b", [{"ts": t, "k": t % 3}])
         s.advance(t)
-        if pipeline.tallies.lost:
+        if pipeline.riders.every[0].tallies.lost:
             break
-    assert pipeline.tallies.lost
+    assert pipeline.riders.every[0].tallies.lost
     assert active == {1}, "as the step began in which the first rows expired"
-    assert not any(level == 1 for level, _ in pipeline.tallies.lost)
+    assert not any(level == 1 for level, _ in pipeline.riders.every[0].tallies.lost)
 
 
 def test_rows_are_sorted_before_operators_that_take_all_there_is() -> None:
@@ -91,6 +91,6 @@ def test_rows_are_sorted_before_operators_that_take_all_there_is() -> None:
     for t in range(2, 152):
         s.push("a", [{"ts": t, "k": drawn.randrange(10), "x": drawn.randrange(20)} for _ in range(100)])
         s.advance(t)
-    told = {rank["rank"]: rank for rank in pipeline.tallies.json()["ranks"]}
+    told = {rank["rank"]: rank for rank in pipeline.riders.every[0].tallies.json()["ranks"]}
     for level in (1, 2, 3):
         assert told[level]["expired"] < 0.05 * told[level]["delivered"], told

@@ -42,7 +42,7 @@ class Twin:
     """Looks over the shoulder of a query's yields, and counts for itself."""
 
     def __init__(self, session: Any) -> None:
-        self.above = pipeline_of(session)._above
+        self.above = pipeline_of(session).riders.every[0].above
         unmade = self.above._unmade
         assert unmade is not None
         self.unmade, self.yields = unmade, unmade._yields
@@ -216,7 +216,7 @@ def test_other_times_are_noticed() -> None:
         session.advance(10 * n + 10)
 
     def expected(group: int) -> float:
-        twin = pipeline_of(session)._above._unmade
+        twin = pipeline_of(session).riders.every[0].above._unmade
         assert twin is not None
         yields = twin._yields
         (stop,) = yields._routes.stops
@@ -238,7 +238,7 @@ def test_many_groups_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "NUMBERS", 900)
     session = opened(ALONE, budget=300)
     fed(session, 2, range(6), groups=100_000, many=200)
-    unmade = pipeline_of(session)._above._unmade
+    unmade = pipeline_of(session).riders.every[0].above._unmade
     assert unmade is not None
     yields = unmade._yields
     assert len(yields._groups) <= yields._most + 200

@@ -68,8 +68,10 @@ class Aside:
         self.beyond = 0
         """Rows that there was no room for."""
 
-    def take(self, core: int, stop: Stop, rows: Ints, reason: str, now: int) -> None:
-        """Partial results that are dropped before a stop, at a moment of processing time."""
+    def take(
+        self, core: int, stop: Stop, rows: Ints, reason: str, now: int, where: str | None = None
+    ) -> None:
+        """Partial results that are dropped before a stop, at a moment of processing time; `where`: whole results, elsewhere."""
         n = min(rows.shape[1], self._most - self._rows)
         self.beyond += rows.shape[1] - n
         if not n:
@@ -77,14 +79,15 @@ class Aside:
         rows = rows[:, :n]
         routes = self._cores[core]
         starts = side_by_side(routes.core.inputs)
-        there = frozenset(starts[i] + k for i in stop.bound for k in range(len(routes.core.inputs[i].schema)))
+        bound = stop.bound if where is None else range(len(starts))
+        there = frozenset(starts[i] + k for i in bound for k in range(len(routes.core.inputs[i].schema)))
         found = routes.columns(rows, there)
         level = rows[LEVEL]
         time = Type.TIMESTAMP if self._time_type is Type.TIMESTAMP else Type.BIGINT
         arrays = [
             pa.repeat(reason, n),
             self._written(Column(level.astype(np.int32), level < BACK_BURNER), Type.INT),
-            pa.repeat(place(core, stop), n),
+            pa.repeat(place(core, stop) if where is None else where, n),
             self._written(Column(np.ascontiguousarray(rows[TS])), time),
             self._written(Column(np.full(n, self.clock)), time),
             self._written(Column(now - rows[CAME]), Type.BIGINT),
@@ -109,18 +112,19 @@ class Aside:
 
     # ------------------------------------------------------------------ leaving and coming back
 
-    def save(self, arena: Arena) -> None:
-        arena.keep(_BEYOND, np.array([self.beyond], np.int64))
+    def save(self, arena: Arena, name: str) -> None:
+        """`name`: whose they are."""
+        arena.keep(f"{name}{_BEYOND}", np.array([self.beyond], np.int64))
         if self._pending:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, self._arrow) as writer:
                 for batch in self._pending:
                     writer.write_batch(batch)
-            arena.keep(_KEPT, np.frombuffer(sink.getvalue(), np.uint8))
+            arena.keep(f"{name}{_KEPT}", np.frombuffer(sink.getvalue(), np.uint8))
 
-    def take_up(self, arena: Arena) -> None:
-        self.beyond = int(arena.taken(_BEYOND, np.int64, 1)[0])
-        pending = arena.found(_KEPT, np.uint8)
+    def take_up(self, arena: Arena, name: str) -> None:
+        self.beyond = int(arena.taken(f"{name}{_BEYOND}", np.int64, 1)[0])
+        pending = arena.found(f"{name}{_KEPT}", np.uint8)
         if pending is None:
             return
         try:

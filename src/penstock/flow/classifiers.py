@@ -25,6 +25,7 @@ from penstock.flow.stop import Determinant, Stop
 from penstock.operators.abilities import Share
 from penstock.operators.conditions import Tester
 from penstock.operators.contract import ABSENT, Site
+from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.levels import Disjunct
@@ -83,6 +84,8 @@ class Classifiers:
         site.evaluator.along(self._let_go)
         self.meets = passes.meetings(way, self.determinants)
         """By the input whose rows go along a route that has no levels: the last stop at which they meet rows that have."""
+        self.tolerant = False
+        """Criteria that fail on a row are not true of it: whose they are will see when he is told the row's rank."""
         self.repeated: Callable[[Stop, Ints], Array | None] | None = None
         """Tells which rows stand back in their level (`flow.coverage`)."""
         self.noticed: Callable[[Stop, Determinant, Ints], None] | None = None
@@ -212,7 +215,12 @@ class Classifiers:
     def _true(self, one: Determinant, rows: Ints) -> Array:
         """For which partial results a determinant that is asked by itself is true."""
         (criteria,) = one.alternatives
-        return self.holds(criteria, rows)
+        try:
+            return self.holds(criteria, rows)
+        except RowError:
+            if not self.tolerant:
+                raise
+            return np.zeros(rows.shape[1], np.bool_)
 
     def _to_ask(self, wanted: tuple[Determinant, ...]) -> tuple[AtOnce | None, Sequence[Determinant]]:
         """Which of these determinants are asked at once, and which one by one."""

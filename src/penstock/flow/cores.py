@@ -60,6 +60,8 @@ class Covered:
     by: tuple[int, ...]
     every: int
     schema: Schema
+    time: int | None
+    """The column that tells when a row came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Core:
                     tuple(k - starts[which] for k in by),
                     rank.cover.every,
                     self.inputs[which].schema,
+                    time_of(self.inputs[which]),
                 )
             )
         return tuple(made)
@@ -191,6 +194,12 @@ def _scan(node: Node) -> Scan:
     while not isinstance(node, Scan):
         (node,) = node.inputs
     return node
+
+
+def time_of(one: Input) -> int | None:
+    """Which column of a stream's rows tells when they came, if they still have it."""
+    node = one.node.input if isinstance(one.node, Windowed) else one.node
+    return node.stream.time if isinstance(node, Scan) else None
 
 
 def _core(node: Node) -> Core | None:

@@ -29,7 +29,7 @@ from penstock.plan.catalog import Function
 from penstock.plan.units import units
 from penstock.state import words
 from penstock.state.arena import Slab
-from penstock.state.lanes import ORDER
+from penstock.state.lanes import CAME, ORDER
 from penstock.state.registry import Registry
 
 FREE, COVERED = -1, -2
@@ -50,10 +50,17 @@ class Sums:
 
 
 class Coverage:
-    """Of one rank. `name`: of its arrays in the query's arena."""
+    """Of one rank of a query. `since`: the first instant it counts; None: it counts all that comes."""
 
-    def __init__(self, site: Site, covered: Covered, functions: Mapping[str, Function]) -> None:
+    def __init__(
+        self, site: Site, covered: Covered, functions: Mapping[str, Function], since: int | None
+    ) -> None:
         self.about = covered
+        self._since = since
+        self.level = covered.level
+        """Where rows of the rank wait: the level that it is beside the ranks of other queries."""
+        self.lifespan: int | None = None
+        """The query's own: a row that comes to its end later was not worked on for it."""
         self.cost = units(covered.criteria, functions)
         """Units to tell whether a row is of the rank."""
         self._arena, self._name = site.arena, site.name
@@ -84,7 +91,10 @@ class Coverage:
 
     def _noted(self, batch: Batch) -> tuple[Array, Array]:
         """Which rows are of the rank, and their cells."""
-        rows = np.flatnonzero(self._tester.test(self.about.criteria, batch.columns, batch.ts))
+        of = self._tester.test(self.about.criteria, batch.columns, batch.ts)
+        if self._since is not None and self.about.time is not None and len(batch):
+            of = of & (batch.columns[self.about.time].values >= self._since)
+        rows = np.flatnonzero(of)
         columns = [batch.columns[k].take(rows) for k in self.about.by]
         own = words.rows(columns, self._types, len(rows))
         table = np.empty((len(rows), 1 + words.width(self._types)), np.int64)
@@ -279,14 +289,20 @@ class Coverages:
         back: Array = ranked & ~ahead
         return back
 
-    def ended(self, core: int, stop: Stop, rows: Ints, out: Ints) -> None:
+    def ended(self, core: int, stop: Stop, rows: Ints, out: Ints, now: int) -> None:
         """Rows passed an operator, and `out` left it."""
         own = self.of(core, stop.route)
         if own:
-            orders = rows[ORDER]
-            gone = orders if stop.last else np.setdiff1d(orders, out[ORDER])
+            gone = rows if stop.last else rows[:, ~np.isin(rows[ORDER], out[ORDER])]
             for one in own:
-                one.ended(gone)
+                late = (
+                    np.zeros(gone.shape[1], np.bool_)
+                    if one.lifespan is None
+                    else now - gone[CAME] > one.lifespan
+                )
+                one.ended(gone[ORDER, ~late])
+                if late.any():
+                    one.dropped(gone[ORDER, late])
 
     def dropped(self, core: int, stop: Stop, rows: Ints) -> None:
         for one in self.of(core, stop.route):

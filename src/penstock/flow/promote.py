@@ -210,7 +210,7 @@ class Promote(Fifo):
     ) -> None:
         assert self.plan is not None
         # What COVER promises, and what other queries' levels are compared with, hangs on levels being told apart.
-        needed = {one.about.level for _, one in self.scheduler.coverage.every}
+        needed = {one.level for _, one in self.scheduler.coverage.every} & set(self.levels)
         needed |= set(self.levels) if self.scheduler.among else set()
         active = frozenset({self.levels[level - 1] for level in self.plan.active} | needed)
         before = [stop.assessed for _, route in routes for stop in route]

@@ -24,7 +24,7 @@ from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
 from penstock.flow import passes
 from penstock.flow.classifiers import Classifiers
-from penstock.flow.cores import Core
+from penstock.flow.cores import Core, time_of
 from penstock.flow.stop import Stop
 from penstock.kernels import tiers
 from penstock.operators.contract import ABSENT, Site
@@ -120,8 +120,9 @@ class Routes(Classifiers):
 
     def _add(self, which: int, batch: Batch, keys: Sequence[Ints], came: int) -> Slots:
         held = self._keys[which].held(batch)
+        time = time_of(self.core.inputs[which])
         stored = tuple(
-            Column(np.zeros(len(batch), self._schemas[which][k].type.dtype))
+            Column(np.full(len(batch), NEVER if k == time else 0, self._schemas[which][k].type.dtype))
             if batch.columns[k] is ABSENT  # only tests read it, and these were passed elsewhere
             else batch.columns[k]
             for k in self._stored[which]
@@ -187,6 +188,22 @@ class Routes(Classifiers):
         if len(rows):
             slots = self._add(which, rows, keys, NEVER)
             self.stocks[which].build(slots, np.full(len(slots), -1), assessed=not self._asked(which))
+
+    def widen(self, columns: frozenset[int]) -> None:
+        """Keep more of rows. Those that are there say nothing of it; of times, that they came before all that anybody asks about."""
+        for i, (schema, start, stock) in enumerate(
+            zip(self._schemas, self._starts, self.stocks, strict=True)
+        ):
+            before = self._stored[i]
+            stored = tuple(k for k in range(len(schema)) if k in before or start + k in columns)
+            if stored == before:
+                continue
+            places = [stored.index(k) for k in before]
+            places += range(len(stored), len(stored) + len(self._keys[i].strings))
+            time = time_of(self.core.inputs[i])
+            fills = {stored.index(time): NEVER} if time in stored else {}
+            stock.widen([schema[k].type for k in stored] + self._keys[i].strings, places, fills)
+            self._stored[i] = stored
 
     def alive(self, which: int, now: int) -> Batch:
         """Built rows of an input that have not ended, for somebody else to go on with, in the order in which they end."""

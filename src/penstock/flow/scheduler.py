@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Batch, Ints
-from penstock.flow.aside import EXPIRED, SHED, Aside
+from penstock.flow.aside import EXPIRED, SHED
 from penstock.flow.classifiers import LOOK
 from penstock.flow.coverage import Coverages
 from penstock.flow.routes import Routes
 from penstock.flow.stop import Stop
-from penstock.flow.tallies import Tallies
+from penstock.flow.tallies import Hearing
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER, CAME, DESIGNATED, LEVEL, ORDER, PROMISE, SLOTS, TO, TS, Lane
 
@@ -67,9 +67,9 @@ class Made:
 class Scheduler:
     """Over the routes of a query's cores. `active`: the levels that go first."""
 
-    def __init__(self, cores: Sequence[Routes], tallies: Tallies) -> None:
+    def __init__(self, cores: Sequence[Routes], hearing: Hearing) -> None:
         self.cores = cores
-        self.tallies = tallies
+        self.hearing = hearing
         self.active: frozenset[int] = frozenset()
         self.lifespan: int | None = None
         """In microseconds."""
@@ -83,8 +83,6 @@ class Scheduler:
         """Looks at rows that expired."""
         self.unmade: Callable[[int, Stop, Ints], None] | None = None
         """Estimates what rows that are dropped would have come to."""
-        self.aside: Aside | None = None
-        """Keeps rows that are dropped, if anybody wants to see them."""
         self.moment = 0
         """The moment of processing time that it has come to."""
         self.passes: Callable[[int, Stop, Ints], None] | None = None
@@ -199,7 +197,7 @@ class Scheduler:
                 took = core.classify(stop, rows)
                 promised = rows[PROMISE, rows[PROMISE] < before]
                 if len(promised):
-                    self.tallies.promised(promised)
+                    self.hearing.promised(promised)
                 if self.sift is not None:
                     rows = self.sift(job.core, stop, rows)
                 core.line_up(stop, rows, self.active)
@@ -241,12 +239,13 @@ class Scheduler:
         if left is not None:
             core.put_aside(stop, left, self.active)
             rows = rows[:, ~np.isin(rows[ORDER], np.setdiff1d(left[ORDER], out[ORDER]))]
-        self.coverage.ended(job.core, stop, rows, out)
+        self.coverage.ended(job.core, stop, rows, out, now)
         if not stop.last:
             self.enqueue(job.core, core.routes_by[stop.route][stop.at + 1], out)
             return took, None
         if not out.shape[1]:
             return took, None
+        self.hearing.lay_late(job.core, stop, out, now)
         if self.made is not None:
             self.made(job.core, out)
         made = core.made(out)
@@ -258,7 +257,7 @@ class Scheduler:
         core, stop = self.cores[job.core], job.stop
         over = rows[TS] >= rows[TO]  # the table's row that it had met is another by now
         if over.any():
-            self.coverage.ended(job.core, stop, rows[:, over], rows[:, :0])
+            self.coverage.ended(job.core, stop, rows[:, over], rows[:, :0], now)
             core.dropped(stop, rows[:, over])
             rows = rows[:, ~over]
         if self.lifespan is not None:
@@ -269,19 +268,18 @@ class Scheduler:
         return rows
 
     def _expire(self, core: int, stop: Stop, rows: Ints) -> None:
-        self.tallies.expired(core, stop, rows)
+        self.hearing.expired(core, stop, rows)
         if self.lost is not None:
             self.lost(core, stop, rows)
         self._drop(core, stop, rows, EXPIRED)
 
     def shed(self, core: int, stop: Stop, rows: Ints) -> None:
         """Rows that there are no units for are worked on no more."""
-        self.tallies.shed(rows)
+        self.hearing.shed(core, stop, rows)
         self._drop(core, stop, rows, SHED)
 
     def _drop(self, core: int, stop: Stop, rows: Ints, reason: str) -> None:
-        if self.aside is not None:
-            self.aside.take(core, stop, rows, reason, self.moment)
+        self.hearing.lay_aside(core, stop, rows, reason, self.moment)
         if self.unmade is not None:
             self.unmade(core, stop, rows)
         self.coverage.dropped(core, stop, rows)

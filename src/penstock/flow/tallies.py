@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -44,6 +44,20 @@ class Latency:
         return min(1 << at, self.worst)
 
 
+class Hearing(Protocol):
+    """Hears what becomes of rows that wait: of what they promise, and if they are dropped before an operator."""
+
+    def promised(self, levels: Ints) -> None: ...
+
+    def expired(self, core: int, stop: Stop, rows: Ints) -> None: ...
+
+    def shed(self, core: int, stop: Stop, rows: Ints) -> None: ...
+
+    def lay_aside(self, core: int, stop: Stop, rows: Ints, reason: str, now: int) -> None: ...
+
+    def lay_late(self, core: int, stop: Stop, rows: Ints, now: int) -> None: ...
+
+
 @dataclass(slots=True)
 class Tallies:
     """Since the beginning. A level of None in what is told: rows without rank."""
@@ -66,6 +80,12 @@ class Tallies:
         for level, count in _counted(rows):
             key = level, place(core, stop)
             self.lost[key] = self.lost.get(key, 0) + count
+
+    def late(self, levels: Ints, where: str) -> None:
+        """Results that are too old for whom these are."""
+        for level, count in zip(*np.unique(levels, return_counts=True), strict=True):
+            key = int(level), where
+            self.lost[key] = self.lost.get(key, 0) + int(count)
 
     def shed(self, rows: Ints) -> None:
         for level, count in _counted(rows):

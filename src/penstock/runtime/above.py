@@ -13,7 +13,8 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.flow.cores import estimated
+from penstock.flow.cores import Core, estimated
+from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Stop
 from penstock.flow.unmade import Unmade
@@ -23,7 +24,7 @@ from penstock.plan.nodes import Node, Relation, Reliable
 from penstock.plan.partial import EXPIRED, estimates_schema
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
-from penstock.runtime.core import CoreRun, Workshop, as_changes
+from penstock.runtime.core import Workshop, as_changes
 from penstock.runtime.pipeline import Key, Pipeline
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER
@@ -39,13 +40,19 @@ class Above:
     def __init__(
         self,
         root: Root | None,
-        cores: Sequence[CoreRun],
+        cores: Sequence[Core],
         workshop: Workshop,
+        name: str,
+        since: int,
+        routes: Sequence[Routes],
         most: int | None = None,
     ) -> None:
-        self.pipeline: Pipeline | None = None if root is None else workshop.whole(root, "above.")
-        self._streams = [core.core.stream for core in cores]
-        self._schemas = [core.core.node.schema for core in cores]
+        self._name = name
+        self.pipeline: Pipeline | None = (
+            None if root is None else workshop.whole(root, f"{name}above.", since)
+        )
+        self._streams = [core.stream for core in cores]
+        self._schemas = [core.node.schema for core in cores]
         self._held: list[list[Batch]] = [[] for _ in cores]
         tables = [key for key in self.pipeline.sources if key[0] == "table"] if self.pipeline else []
         self._tables: dict[Key, list[Batch]] = {key: [] for key in tables}
@@ -53,14 +60,14 @@ class Above:
         self._estimates: list[Batch] = []
         self._unmade: Unmade | None = None
         """Estimates what rows that were dropped would have come to, for groups that answer from samples."""
-        found = None if root is None else estimated(root.node, [core.core for core in cores])
+        found = None if root is None else estimated(root.node, cores)
         if found is not None:
             which, keys = found
-            self._unmade = Unmade(workshop.site("unmade"), cores[which].routes, keys)
+            self._unmade = Unmade(workshop.site(f"{name}unmade"), routes[which], keys)
         self._most = None if self._unmade is None else most
         self.let_go = 0
         """Rows that there was no room for."""
-        self.until = workshop.since - 1
+        self.until = since - 1
         """Until when the plan above has been told everything."""
 
     @property
@@ -159,14 +166,16 @@ class Above:
     def _places(self) -> list[tuple[str, Schema, list[Batch]]]:
         """All that is held, under names."""
         held = [
-            (f"held{n}", schema, batches)
+            (f"{self._name}held{n}", schema, batches)
             for n, (schema, batches) in enumerate(zip(self._schemas, self._held, strict=True))
         ]
         for n, (key, batches) in enumerate(self._tables.items()):
-            held.append((f"table{n}", self._table_schemas[key], batches))
+            held.append((f"{self._name}table{n}", self._table_schemas[key], batches))
         if self._unmade is not None:
             assert self.pipeline is not None
-            held.append(("estimates", estimates_schema(self.pipeline.root.node), self._estimates))
+            held.append(
+                (f"{self._name}estimates", estimates_schema(self.pipeline.root.node), self._estimates)
+            )
         return held
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:

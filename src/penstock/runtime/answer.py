@@ -20,7 +20,6 @@ from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import write_column, write_time
-from penstock.runtime.pipeline import Pipeline
 from penstock.state import words
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.latest import Latest
@@ -169,9 +168,9 @@ class Answer:
         batches, self._pending = self._pending, []
         return pa.Table.from_batches(batches, schema=self._schema)
 
-    def snapshot(self, now: int, pipeline: Pipeline) -> pa.Table:
-        """The answer at the clock."""
-        grouped = pipeline.current(now) if self._in_groups else None
+    def snapshot(self, now: int, current: Callable[[int], Batch | None]) -> pa.Table:
+        """The answer at the clock; `current`: what groups hold of it."""
+        grouped = current(now) if self._in_groups else None
         live = self._view.at(now) if grouped is None else grouped
         names = self._schema.names[3 : 3 + self._root.visible]
         if not len(live):

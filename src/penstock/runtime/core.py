@@ -66,15 +66,26 @@ class Workshop:
         root = Root(node, len(node.schema), judge(node), None, (), False, inner=True)
         return self.whole(root, prefix)
 
-    def whole(self, root: Root, prefix: str) -> Pipeline:
-        return build(root, self.evaluator, self.strings, self.since, self.upkeep, self.arena, prefix=prefix)
+    def whole(self, root: Root, prefix: str, since: int | None = None) -> Pipeline:
+        """The same of a query's plan; `since`: the first instant it sees."""
+        first = self.since if since is None else since
+        return build(root, self.evaluator, self.strings, first, self.upkeep, self.arena, prefix=prefix)
 
 
 class CoreRun:
-    """`number`: which of the query's cores it is."""
+    """`number`: which of the query's cores it is. `wanted`: columns that somebody reads of results; `kept`: those that are kept of
+    rows, each with the instant since when it is."""
 
     def __init__(
-        self, core: Core, number: int, workshop: Workshop, disjuncts: Sequence[Disjunct], *, busy: bool
+        self,
+        core: Core,
+        number: int,
+        workshop: Workshop,
+        disjuncts: Sequence[Disjunct],
+        wanted: frozenset[int],
+        kept: Mapping[int, int],
+        *,
+        busy: bool,
     ) -> None:
         self.core = core
         self.workshop = workshop
@@ -82,14 +93,19 @@ class CoreRun:
         self.windows = [
             workshop.pipeline(one.node, f"{self._name}.window{i}.") for i, one in enumerate(core.inputs)
         ]
-        self._finish = self._finishing(core)
-        wanted = wanted_of(core)
-        asked = (*core.predicates, *(d.criteria for d in disjuncts))
-        stored = frozenset(range(len(core.schema)) if workshop.keeps_all else ())
-        self._kept = sorted(wanted | stored | {c.index for e in asked for c in columns(e)}) or [0]
-        """What must be known of a row that has entered the join: to be joined elsewhere, and ranked."""
+        self.kept = dict(kept)
+        for k in range(len(core.schema)) if workshop.keeps_all else wanted:
+            self.kept.setdefault(k, workshop.since)
+        for expression in (*core.predicates, *(d.criteria for d in disjuncts)):
+            for column in columns(expression):
+                self.kept.setdefault(column.index, workshop.since)
         self.routes = Routes(
-            workshop.site(f"{self._name}.routes"), core, wanted, disjuncts, workshop.functions, stored
+            workshop.site(f"{self._name}.routes"),
+            core,
+            wanted,
+            disjuncts,
+            workshop.functions,
+            frozenset(self.kept),
         )
         self._streams = {
             i: inner_stream(f"in{i}", _numbered(one), workshop.time_type)
@@ -107,21 +123,20 @@ class CoreRun:
         if len(core.inputs) > 1 and not busy:
             self._joins = self._joining()
 
-    def _finishing(self, core: Core) -> list[Operator]:
-        return [
-            _finishing(self.workshop.site(f"{self._name}.finish{i}"), node)
-            for i, node in enumerate(reversed(core.above))
-        ]
-
-    def leave_to(self, cores: Sequence[Core]) -> list[list[Operator]]:
-        """Give results as they are: these, over the same core, have projections and filters of their own."""
-        self._finish = []
-        return [self._finishing(core) for core in cores]
-
-    def rerank(self, core: Core, disjuncts: Sequence[Disjunct]) -> None:
-        """The same core with other criteria, and what its results say of their rank."""
-        self.routes.rerank(disjuncts)
-        self._finish = self._finishing(core)
+    def widen(self, wanted: frozenset[int], read: frozenset[int], since: int, now: int) -> None:
+        """Let results have more columns, and keep more of rows, for somebody who sees rows from an instant on: of those that came before
+        it nobody reads them, and their times say nothing but that."""
+        new = (wanted | read) - self.kept.keys()
+        self.routes.wanted |= wanted
+        if not new:
+            return
+        moves = self._joins is not None
+        if moves:
+            self.get_busy(now)
+        self.kept |= dict.fromkeys(new, since)
+        self.routes.widen(new)
+        if moves:
+            self.calm_down(now)
 
     # ------------------------------------------------------------------ calm
 
@@ -139,7 +154,7 @@ class CoreRun:
             leaves.append(node)
         join = Join(tuple(leaves), self.core.predicates)
         picked = tuple(
-            Named(ColumnRef(k, join.schema[k].type, join.schema[k].name), f"c{k}") for k in self._kept
+            Named(ColumnRef(k, join.schema[k].type, join.schema[k].name), f"c{k}") for k in sorted(self.kept)
         )
         pipeline = self.workshop.pipeline(Project(join, picked), f"{self._name}.join.")
         self._leaves = {i: pipeline.places[id(node)] for i, node in given.items()}
@@ -151,10 +166,10 @@ class CoreRun:
             (batch,) = rows
             for test in self._tests:
                 batch = test.step((batch,), now)
-            return self.finished(batch, now)
+            return batch
         join, pipeline = self._joins
         given = {self._leaves[i]: rows[i] for i in self._streams}
-        return self.finished(pipeline.joined(join, given, feeds, now), now)
+        return pipeline.joined(join, given, feeds, now)
 
     @property
     def pair(self) -> float:
@@ -200,12 +215,6 @@ class CoreRun:
                 made.append((i, self.routes.admit(i, batch, came)))
         return made
 
-    def finished(self, batch: Batch, now: int) -> Batch:
-        """Results as the plan above, or the user, sees them."""
-        for step in self._finish:
-            batch = step.step((batch,), now)
-        return batch
-
 
 def as_changes(batch: Batch) -> Batch:
     """Rows as those of an inner stream (`plan.inner`)."""
@@ -226,7 +235,8 @@ def wanted_of(core: Core) -> frozenset[int]:
     return needed
 
 
-def _finishing(site: Site, node: Node) -> Operator:
+def finishing(site: Site, node: Node) -> Operator:
+    """A projection or a filter over a core's results."""
     if isinstance(node, Project):
         return Projection(site, node.outputs, all_of(node))
     assert isinstance(node, Filter)

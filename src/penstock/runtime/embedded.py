@@ -37,7 +37,6 @@ from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
-from penstock.runtime.riders import ridden
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
@@ -189,34 +188,12 @@ class Engine:
         """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
         self.check_idle()
         self.settle()
-        rides = self._running.riders(standing)
-        if rides is not None:
-            self._alter_rider(*rides, root)
-        elif isinstance(standing.pipeline, Ranked):
-            if root.levels.ranks == standing.root.levels.ranks:
-                standing.pipeline.outlive(root.levels.lifespan)
-            else:
-                standing.pipeline.rerank(root)
+        if standing.rider is not None:
+            assert isinstance(standing.pipeline, Ranked)
+            standing.pipeline.alter(standing.rider, root)
         elif root.levels.ranks != standing.root.levels.ranks:
             self._running.rerank(standing, root)
         standing.root = replace(standing.root, node=root.node, levels=root.levels)
-
-    def _alter_rider(self, pipeline: Ranked, which: int, root: Root) -> None:
-        assert pipeline.riders is not None
-        rider = pipeline.riders.every[which]
-        before = rider.root
-        if ridden(root) is None:
-            raise StateError(
-                "the query runs together with others, which what COVER promises is not for",
-                hint="register the query anew, with the new ranks",
-            )
-        rider.be(root)
-        try:
-            pipeline.regroup()
-        except StateError:
-            rider.be(before)
-            pipeline.regroup()
-            raise
 
     def weigh(self, standing: Standing, weight: float) -> None:
         """A query counts for something else beside others, from now on."""
@@ -398,8 +375,7 @@ class Engine:
             for member in failed:
                 self._fail(member, stops)
         for tail in self.tails.values():
-            first = tail.standings[0]
-            if first.failed is not None or now < first.since:
+            if tail.stopped or now < tail.standings[0].since:
                 continue
             with stops.of(tail.standings):
                 self._step_tail(tail, feeds, updates, contents, now)
@@ -407,18 +383,19 @@ class Engine:
     def loads(self) -> dict[str, dict[str, Any]]:
         """By query: what waits, and what became of rows by rank, where steps have a budget."""
         return {
-            s.name: tail.pipeline.load(which)
+            s.name: s.pipeline.load(s.rider)
             for tail in self.tails.values()
-            if isinstance(tail.pipeline, Ranked)
-            for which, s in enumerate(tail.standings)
+            for s in tail.standings
+            if isinstance(s.pipeline, Ranked) and s.rider is not None
         }
 
     def dropped(self) -> dict[str, pa.Table]:
         """By query: what was dropped since somebody asked last, where it is kept."""
-        given = {
-            s.name: s.pipeline.dropped() for s in self.queries.values() if isinstance(s.pipeline, Ranked)
+        return {
+            s.name: s.rider.aside.given()
+            for s in self.queries.values()
+            if s.rider is not None and s.rider.aside is not None
         }
-        return {name: table for name, table in given.items() if table is not None}
 
     def drain(self) -> None:
         """Work on everything that has come, however long it takes."""
@@ -434,7 +411,7 @@ class Engine:
         running = [
             (tail.pipeline, tail.standings)
             for tail in self.tails.values()
-            if isinstance(tail.pipeline, Ranked) and tail.standings[0].failed is None
+            if isinstance(tail.pipeline, Ranked) and not tail.stopped
         ]
         self._stepping = True
         try:
@@ -465,7 +442,7 @@ class Engine:
         first, inputs = tail.standings[0], {}
         for kind, name in tail.pipeline.sources:
             if kind == "table":
-                inputs[kind, name] = self._table_feed(first, name, updates, contents)
+                inputs[kind, name] = self._table_feed(tail, name, updates, contents)
                 continue
             found = feeds.get((kind, name))
             if found is None:  # a join gives something in every step
@@ -481,15 +458,15 @@ class Engine:
 
     def _table_feed(
         self,
-        standing: Standing,
+        tail: Tail,
         name: str,
         updates: Feeds,
         contents: Mapping[str, tuple[Column, ...]],
     ) -> Batch:
-        """A table's updates; on a query's first step its content before them too."""
-        if standing.begun:
+        """A table's updates; on a plan's first step its content before them too."""
+        if tail.fed:
             return updates["table", name]
-        return self.tables[name].since(standing.since, contents[name], updates["table", name])
+        return self.tables[name].since(tail.standings[0].since, contents[name], updates["table", name])
 
     # ------------------------------------------------------------------ answers
 
@@ -497,7 +474,7 @@ class Engine:
         """The answer at the clock, also before the first step."""
         self.check(standing)
         if standing.begun or (standing.owed is not None and self._now >= standing.since):
-            return standing.answer.snapshot(self._now, standing.pipeline)
+            return standing.answer.snapshot(self._now, standing.current)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
         pipeline = build(standing.root, standing.evaluator, self.strings, standing.since, self.upkeep)
@@ -511,7 +488,7 @@ class Engine:
             else:
                 feeds[kind, name] = self.tables[name].initial(standing.since)
         answer.take(pipeline.step(feeds, standing.since), standing.since)
-        return answer.snapshot(standing.since, pipeline)
+        return answer.snapshot(standing.since, pipeline.current)
 
     def check(self, standing: Standing) -> None:
         if standing.failed is not None:

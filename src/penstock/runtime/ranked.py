@@ -14,48 +14,38 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.data.batch import Array, Batch
-from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.errors import PlanError, StateError
+from penstock.errors import PenstockError, StateError
 from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
-from penstock.flow.aside import Aside
-from penstock.flow.cores import Core, cores
-from penstock.flow.coverage import Coverage, Coverages
+from penstock.flow.coverage import Coverages
 from penstock.flow.prefer import Prefer
 from penstock.flow.promote import Promote
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.significance import Place
-from penstock.flow.significance import place as place_of
-from penstock.flow.tallies import Tallies, place
+from penstock.flow.tallies import place
 from penstock.operators.abilities import Holding
 from penstock.operators.contract import empty
 from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Function
-from penstock.plan.levels import Disjunct, Levels
+from penstock.plan.expressions import columns
 from penstock.plan.nodes import Node, Reliable
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
-from penstock.runtime.above import (
-    Above,
-    Said,
-    found_changes,
-    keep_changes,
-    mark_rows,
-    table_schemas,
-)
+from penstock.runtime.above import Said, table_schemas
 from penstock.runtime.core import CoreRun, Workshop
+from penstock.runtime.covering import Covering
+from penstock.runtime.incoming import Incoming, Slice
 from penstock.runtime.pipeline import Key, Pipeline, told
-from penstock.runtime.riders import Riders
+from penstock.runtime.rider import Rider
+from penstock.runtime.riders import Riders, may_come_later, ridden
 from penstock.state.arena import Arena
 from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
@@ -77,24 +67,13 @@ ORDERED = ("promote", "prefer")
 TOLD = "ranked.json"
 
 
-@dataclass(slots=True)
-class Slice:
-    """What came until an instant: rows by core and input, and what tables say."""
-
-    now: int
-    rows: list[list[Batch]]
-    tables: dict[Key, Batch]
-
-    def __len__(self) -> int:
-        return sum(len(batch) for own in self.rows for batch in own)
-
-
 class Ranked(Pipeline):
-    """Takes rows with `step`, and works when it is its turn (`runtime.turns`): `calmly`, or `begin`, `run` and `finish`. Over an arena of saved arrays it goes on where it was."""
+    """Takes rows with `step`, and works when it is its turn (`runtime.turns`): `calmly`, or `begin`, `run` and `finish`. One query or several
+    that ride on its core hear of it. Over an arena of saved arrays it goes on where it was."""
 
     def __init__(
         self,
-        root: Root,
+        riders: Riders,
         evaluator: Evaluator,
         strings: Strings,
         functions: Mapping[str, Function],
@@ -102,40 +81,51 @@ class Ranked(Pipeline):
         time_type: Type,
         policies: Policies,
         arena: Arena | None = None,
-        riders: Riders | None = None,
     ) -> None:
-        super().__init__(Arena() if arena is None else arena, root, time_type=time_type)
+        first = riders.every[0]
+        super().__init__(Arena() if arena is None else arena, first.root, time_type=time_type)
         held = self.arena.found(TOLD, np.uint8)
         was = None if held is None else json.loads(held.tobytes())
+        if was is not None:
+            since = was["since"]
+        for n, one in enumerate(riders.every):
+            one.number, one.since = n, since
+            if was is not None:
+                one.number, one.since, failed = was["numbers"][n]
+                one.failed = None if failed is None else StateError(failed)
         self.busy = was is not None and bool(was["busy"])
-        whole = policies.keep_dropped > 0
-        workshop = Workshop(self.arena, evaluator, strings, functions, since, time_type, whole=whole)
-        above, found = cores(root, "core")
         self.riders = riders
-        """Queries whose core this is; None: it is the one query's own."""
-        self._cores = [
-            CoreRun(core, n, workshop, self._disjuncts(core, root.levels), busy=self.busy)
-            for n, core in enumerate(found)
-        ]
-        self._above = Above(above, self._cores, workshop, policies.sampling_memory)
-        read = [key for core in self._cores for window in core.windows for key in window.sources]
-        self.sources = list(dict.fromkeys(read + self._above.tables))
-        self._schemas = table_schemas(root.node)
-        self._let_finish()
-        self.tallies = Tallies() if riders is None else riders
-        self.scheduler = Scheduler([core.routes for core in self._cores], self.tallies)
-        self.scheduler.lifespan = root.levels.lifespan
-        self.scheduler.atomic = policies.allocation != "prefer"
-        self._above.watch(self.scheduler)
-        if whole:
-            routes = [core.routes for core in self._cores]
-            self.scheduler.aside = Aside(routes, strings, time_type, policies.keep_dropped)
-        self._workshop = workshop
-        self._cover(root.levels)
+        riders.combine()
         self._policies = policies
+        self._workshop = Workshop(
+            self.arena, evaluator, strings, functions, since, time_type, whole=policies.keep_dropped > 0
+        )
+        self._cores = [
+            CoreRun(
+                core, n, self._workshop, riders.disjuncts[n], riders.wanted(n, since),
+                dict(was["kept"][n]) if was is not None else dict.fromkeys(riders.read(n), since), busy=self.busy,
+            )
+            for n, core in enumerate(first.cores)
+        ]  # fmt: skip
+        self._routes = [core.routes for core in self._cores]
+        for one in riders.every:
+            one.board(self._workshop, self._routes, policies)
+        self._shares = ridden(first, functions)
+        read = [key for core in self._cores for window in core.windows for key in window.sources]
+        self.sources = list(dict.fromkeys(read + first.above.tables))
+        schemas = table_schemas(first.root.node)
+        tables = {key: schemas[key] for key in self.sources if key[0] == "table"}
+        self._incoming = Incoming(self._cores, tables)
+        self.scheduler = Scheduler(self._routes, riders)
+        self.scheduler.atomic = policies.allocation != "prefer"
+        first.above.watch(self.scheduler)
+        self._covering = Covering(self._workshop)
+        self._cover()
+        self._outlive()
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._pair = max(core.pair for core in self._cores)
-        self._incoming: list[Slice] = []
+        self.fed = False
+        """Something has come: tables were told."""
         self._now = since - 1
         self._time = self._quiet = self._steps = 0
         self._price = GUESS
@@ -150,16 +140,9 @@ class Ranked(Pipeline):
     # ------------------------------------------------------------------ rows come
 
     def step(self, feeds: Mapping[Key, Batch], now: int) -> Batch:
-        """Take what came, in memory that stays as it is; nothing is said before it is worked on."""
-        rows = []
-        for core in self._cores:
-            own = []
-            for window in core.windows:
-                given = {key: feeds[key] for key in window.sources}
-                own.append(window.step(given, now) if window.stages else given[window.sources[0]])
-            rows.append(own)
-        tables = {key: feeds[key] for key in self.sources if key[0] == "table"}
-        self._incoming.append(Slice(now, rows, tables))
+        """Take what came; nothing is said before it is worked on."""
+        self._incoming.put(feeds, now)
+        self.fed = True
         return empty(len(self.root.node.schema))
 
     # ------------------------------------------------------------------ work
@@ -168,23 +151,23 @@ class Ranked(Pipeline):
     def expected(self) -> float:
         """Units that all it has would take."""
         waits = self.scheduler.backlog() if self.busy else 0.0
-        return sum(map(len, self._incoming)) * self._price + waits
+        return len(self._incoming) * self._price + waits
 
     @property
     def has_order(self) -> bool:
         """Whether some of its rows may go before others."""
-        return self._policies.allocation in ORDERED and any(core.routes.determinants for core in self._cores)
+        return self._policies.allocation in ORDERED and any(routes.determinants for routes in self._routes)
 
     def tell_time(self, pace: float) -> None:
         """Time is the wall clock's, and a unit takes so long."""
         self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
 
-    def calmly(self) -> Said:
+    def calmly(self) -> None:
         """A step by the ordinary operators: all that came."""
-        slices, self._incoming = self._incoming, []
+        slices = self._incoming.take()
         self._steps += 1
         with self._telling():
-            return self._calmly(slices, sum(map(len, slices)))
+            self._calmly(slices, sum(map(len, slices)))
 
     def begin(self, granted: float, units: float | None, *, among: bool) -> float:
         """A step along the routes: what came lines up. `granted`: units that it may hope for, of those of the step (None: no end of them).
@@ -192,7 +175,7 @@ class Ranked(Pipeline):
 
         Returns the units that it took to line up.
         """
-        slices, self._incoming = self._incoming, []
+        slices = self._incoming.take()
         self._steps += 1
         with self._telling():
             if not self.busy:
@@ -208,10 +191,11 @@ class Ranked(Pipeline):
             else:
                 self._moment = Moment(granted, None, self._steps)
             arrived, self.spent = self._arrived(slices)
-            if self.scheduler.aside is not None:
-                self.scheduler.aside.clock, self.scheduler.moment = self._now, self._time
+            for one in self.riders.every:
+                if one.aside is not None:
+                    one.aside.clock, self.scheduler.moment = self._now, self._time
             for (n, which), rows in self.allocation.admitted(arrived, self._moment).items():
-                self.scheduler.enqueue(n, self._cores[n].routes.routes_by[which][0], rows)
+                self.scheduler.enqueue(n, self._routes[n].routes_by[which][0], rows)
             self.scheduler.begin()
         return self.spent
 
@@ -221,32 +205,28 @@ class Ranked(Pipeline):
             began = self._time + int(since * self.scheduler.pace)
             results, spent = self.scheduler.run(units, began, goes)
             for made in results:
-                if self.riders is not None:
-                    for one in self.riders.every:
-                        one.hear_late(made.batch, made.levels, made.ages, made.lag, self._now)
-                    continue
-                self.tallies.delivered(made.levels, made.ages)
-                self._above.hold(made.core, self._cores[made.core].finished(made.batch, self._now))
+                for one in self.riders.riding:
+                    one.late(made, self._now)
         self.spent += spent
         return spent
 
-    def by_query(self, said: Said) -> list[Said]:
-        """What there is to say, for each query."""
-        return [said] if self.riders is None else [one.released(self._now) for one in self.riders.every]
-
-    def place(self, setting: str, weight: float, level: int) -> Place:
+    def place(self, level: int) -> Place:
         """Where a level stands on the scale of all queries."""
-        return place_of(setting, weight, level) if self.riders is None else self.riders.places[level]
+        return self.riders.places[level]
 
-    def finish(self, spent: float, *, whole: bool) -> Said:
-        """The step is over, after so many units of all queries: what may be said. `whole`: nothing was to be left over."""
+    def finish(self, spent: float, *, whole: bool) -> None:
+        """The step is over, after so many units of all queries. `whole`: nothing was to be left over."""
         with self._telling():
-            return self._finish(spent, whole)
+            self._finish(spent, whole)
 
     def passed(self, lasted: int, pace: float | None) -> None:
         """A step is over for everybody."""
         if pace is None:
             self._time += lasted
+
+    def said(self) -> list[Said]:
+        """What there is to say, for each query."""
+        return [one.told() for one in self.riders.every]
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -255,35 +235,30 @@ class Ranked(Pipeline):
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
 
-    def _calmly(self, slices: Sequence[Slice], rows: int) -> Said:
+    def _calmly(self, slices: Sequence[Slice], rows: int) -> None:
         before, noticing = self.arena.visits, 0.0
-        said: Said = []
         for part in slices:
             made: list[Batch] = []
             for n, core in enumerate(self._cores):
                 noticing += self.scheduler.coverage.came_and_went(n, part.rows[n])
                 made.append(core.calm(part.rows[n], part.tables, part.now))
             self._now = part.now
-            if self.riders is None:
-                said += self._above.at_once(made, part.tables, part.now)
-            else:
-                self.riders.hear(made[0], part.now)
+            for one in self.riders.riding:
+                one.at_once(made, part.tables, part.now)
             self.scheduler.settle(part.now)
         self.spent = noticing + rows + (self.arena.visits - before) * self._pair
         if rows:
             self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
-        self.tallies.in_time += sum(len(batch) for batch, _ in said)
-        return said
 
-    def _finish(self, spent: float, whole: bool) -> Said:
+    def _finish(self, spent: float, whole: bool) -> None:
         self.scheduler.sweep(self._time + int(spent * self.scheduler.pace))
         self.scheduler.settle(self._now)
         self.arena.visits += int(self.spent)
-        progress = [core.routes.progress(self._now) for core in self._cores]
-        ranked = bool(self.scheduler.active and self.root.extra)
-        said = self._above.released(min(progress), self._now, ranked=ranked)
-        for core in self._cores:
-            core.routes.purge(self._now)
+        progress = min(routes.progress(self._now) for routes in self._routes)
+        for one in self.riders.riding:
+            one.release(progress, self._now, ranked=bool(self.scheduler.active))
+        for routes in self._routes:
+            routes.purge(self._now)
         self.allocation.adapt(self._moment)
         waits = self.scheduler.waiting
         if not waits:
@@ -294,7 +269,6 @@ class Ranked(Pipeline):
             for core in self._cores:
                 core.calm_down(self._now)
             self.busy = False
-        return said
 
     def _arrived(self, slices: Sequence[Slice]) -> tuple[Arrived, float]:
         """Rows that came, and the units it took to tell which of them COVER speaks of."""
@@ -307,37 +281,13 @@ class Ranked(Pipeline):
                     batch = part.rows[n][which]
                     joins = partial(core.routes.can_join, which, batch)
                     noticing += self.scheduler.coverage.came(n, which, batch, joins, rows[ORDER])
-            self._above.note(part.tables)
+            for one in self.riders.riding:
+                one.above.note(part.tables)
             self._now = part.now
         arrived = {key: np.concatenate(rows, axis=1) for key, rows in parts.items()}
-        for n, core in enumerate(self._cores):
-            core.routes.note_arrivals({w: rows.shape[1] for (m, w), rows in arrived.items() if m == n})
+        for n, routes in enumerate(self._routes):
+            routes.note_arrivals({w: rows.shape[1] for (m, w), rows in arrived.items() if m == n})
         return arrived, noticing
-
-    def _cover(self, levels: Levels) -> None:
-        """Keep to what COVER promises from now on."""
-        before = {one.about: one for _, one in self.scheduler.coverage.every}
-        made: dict[int, tuple[int, Coverage]] = {}
-        for n, core in enumerate(self._cores):
-            for about in core.core.covered(levels.ranks, levels.over):
-                if about.level in made:
-                    continue
-                one = before.pop(about, None)
-                if one is None:
-                    site = self._workshop.site(f"cover{about.level}")
-                    self.arena.drop(f"{site.name}.")
-                    one = Coverage(site, about, self._workshop.functions)
-                made[about.level] = n, one
-        for about in before:
-            if about.level not in made:
-                self.arena.drop(f"cover{about.level}.")
-        for rank in levels.ranks:
-            if rank.cover is not None and rank.level not in made:
-                raise PlanError(
-                    f"what COVER of rank {rank.level} speaks of is not a stream of the plan",
-                    hint="name the stream in the FROM of the query itself",
-                )
-        self.scheduler.cover(Coverages(made.values()))
 
     def _get_busy(self) -> None:
         for core in self._cores:
@@ -345,165 +295,176 @@ class Ranked(Pipeline):
         self.busy, self._quiet = True, 0
         self.allocation.begin_busy()
 
-    # ------------------------------------------------------------------ what is held
+    # ------------------------------------------------------------------ who rides
 
-    def current(self, now: int) -> Batch | None:
-        return self._above.current()
+    def takes(self, one: Rider, since: int) -> bool:
+        """Whether another query may ride, from an instant on."""
+        if self._shares is None or since < self._workshop.since:
+            return False
+        same = ridden(one, self._workshop.functions) == self._shares
+        return same and (not self.fed or may_come_later(one))
+
+    def board(self, one: Rider, since: int) -> None:
+        """Another query rides, and sees rows from an instant on."""
+        one.number, one.since = 1 + max(other.number for other in self.riders.every), since
+        self.riders.every.append(one)
+        for n, core in enumerate(self._cores):
+            core.widen(self.riders.wanted(n, self._workshop.since), self.riders.read(n), since, self._now)
+        one.board(self._workshop, self._routes, self._policies)
+        self.regroup()
+
+    def leave(self, one: Rider) -> None:
+        """A query is gone."""
+        self.riders.every.remove(one)
+        if self.riders.every:
+            self.regroup()
+            self.arena.drop(one.name)
+
+    def alter(self, one: Rider, root: Root) -> None:
+        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
+        before = one.root
+        one.be(root)
+        try:
+            if root.levels.ranks != before.levels.ranks:
+                self._check_ranks(one)
+            self.regroup()
+        except PenstockError:
+            one.be(before)
+            self.regroup()
+            raise
+        one.refit()
+
+    def _check_ranks(self, one: Rider) -> None:
+        """Whether other ranks can be told, also of rows that are here."""
+        if one.plan is not None and any(isinstance(node, Reliable) for node in every(one.plan.node)):
+            raise StateError(
+                "groups that answer from samples are kept by level: their ranks stay as they are",
+                hint="register the query anew, with the new ranks",
+            )
+        for core, disjuncts in zip(self._cores, one.disjuncts, strict=True):
+            for column in (c for d in disjuncts for c in columns(d.criteria)):
+                if core.kept.get(column.index, one.since + 1) > one.since:
+                    raise StateError(
+                        f"the running query does not keep {column.name}, which the criteria read",
+                        hint="register the query anew, with the new criteria; connect(keep_dropped=…) keeps all columns",
+                    )
+
+    def weigh(self, one: Rider, weight: float) -> None:
+        """A query counts for something else beside others."""
+        one.weight = weight
+        self.regroup()
+
+    def compare(self, significance: str) -> None:
+        """Ranks of queries are worth this beside each other from now on."""
+        if self.riders.setting != significance:
+            self.riders.setting = significance
+            self.regroup()
+
+    def regroup(self) -> None:
+        """Riders came, ask something else, weigh something else, or are gone."""
+        before = self.riders.disjuncts
+        self.riders.combine()
+        other = self.riders.disjuncts != before
+        if other:
+            for routes, disjuncts in zip(self._routes, self.riders.disjuncts, strict=True):
+                routes.rerank(disjuncts)
+        if self._cover() or other:
+            self.scheduler.rerank()
+            self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
+            self.allocation.begin_busy()
+        self._outlive()
+
+    def _cover(self) -> bool:
+        """Keep to what COVER promises; whether that is something else."""
+        other = self._covering.keep(self.riders)
+        self.scheduler.cover(Coverages(self._covering.kept.values()))
+        return other
+
+    def _outlive(self) -> None:
+        self.scheduler.lifespan = self.riders.lifespan
+        for routes in self._routes:
+            routes.tolerant = len(self.riders.every) > 1
+
+    # ------------------------------------------------------------------ what is held
 
     @property
     def waiting(self) -> int:
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
 
-    def _let_finish(self) -> None:
-        if self.riders is not None:
-            riders = self.riders.every
-            for one, finish in zip(riders, self._cores[0].leave_to([r.core for r in riders]), strict=True):
-                one.finish = finish
-
-    def compare(self, significance: str) -> None:
-        """Ranks of riders are worth this beside each other from now on."""
-        if self.riders is not None and self.riders.setting != significance:
-            self.riders.setting = significance
-            self.regroup()
-
-    def regroup(self) -> None:
-        """Riders came to ask something else, weigh something else, or are gone."""
-        assert self.riders is not None
-        before = self.riders.disjuncts
-        root = self.riders.combined(self.needed)
-        if self.riders.disjuncts == before:
-            self.root = root
-            self.outlive(root.levels.lifespan)
-            self._let_finish()
-        else:
-            self.rerank(root)
-
-    def _disjuncts(self, core: Core, levels: Levels) -> tuple[Disjunct, ...]:
-        """What levels hang on."""
-        return core.disjuncts(levels.ranks, levels.over) if self.riders is None else self.riders.disjuncts
-
-    @property
-    def needed(self) -> frozenset[int] | None:
-        """Columns of the core that are kept for riders."""
-        return None if self.riders is None else frozenset(self._cores[0].routes.wanted)
-
-    def rerank(self, root: Root) -> None:
-        """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
-        above, found = cores(root, "core")
-        if above is not None and any(isinstance(node, Reliable) for node in every(above.node)):
-            raise StateError(
-                "groups that answer from samples are kept by level: their ranks stay as they are",
-                hint="register the query anew, with the new ranks",
-            )
-        levels = root.levels
-        for core, new in zip(self._cores, found, strict=True):
-            core.rerank(new, self._disjuncts(new, levels))
-        self.root = root
-        self._let_finish()
-        self._cover(levels)
-        self.scheduler.rerank()
-        self.allocation = ALLOCATED[self._policies.allocation](self.scheduler, self._policies.seed)
-        self.allocation.begin_busy()
-        self.outlive(levels.lifespan)
-
-    def outlive(self, lifespan: int | None) -> None:
-        """Another lifespan, also for what waits already."""
-        self.scheduler.lifespan = lifespan
-
-    def dropped(self) -> pa.Table | None:
-        """What has been dropped since somebody asked last; None: nothing is kept of it."""
-        return None if self.scheduler.aside is None else self.scheduler.aside.given()
-
     def holdings(self, node: Node) -> list[Holding]:
         """At the root: what waits where."""
-        roots = [self.root] if self.riders is None else [one.root for one in self.riders.every]
-        if not any(node is root.node for root in roots):
+        if not any(node is one.root.node for one in self.riders.every):
             return []
         if not self.busy:
             return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
         found = []
-        for n, core in enumerate(self._cores):
-            for stop in core.routes.stops:
+        for n, routes in enumerate(self._routes):
+            for stop in routes.stops:
                 assessed = sorted({d.level for d in stop.assessed})
                 sorts = f", rank {', '.join(map(str, assessed))} is found before it" if assessed else ""
                 found.append(Holding(place(n, stop), f"lanes by rank{sorts}", stop.waiting))
         return found
 
-    def load(self, which: int = 0) -> dict[str, Any]:
-        """How it stands: for progress, EXPLAIN and people. `which`: of its queries."""
-        tallies = self.tallies if self.riders is None else self.riders.every[which].tallies
-        aside = self.scheduler.aside
-        covered = [one.json() for _, one in self.scheduler.coverage.every]
+    def load(self, one: Rider | None = None) -> dict[str, Any]:
+        """How it stands with a query, the first if not another: for progress, EXPLAIN and people."""
+        one = self.riders.every[0] if one is None else one
+        covered = [coverage.json() for coverage in self._covering.of(one)]
         return {
             "busy": self.busy,
             "waiting": self.waiting,
             "active": sorted(self.scheduler.active) if self.busy else [],
-            **({} if aside is None else {"dropped_beyond": aside.beyond}),
-            **tallies.json(),
-            **({} if self.riders is None else {"riders": len(self.riders.every)}),
+            **({} if one.aside is None else {"dropped_beyond": one.aside.beyond}),
+            **one.tallies.json(),
+            **({} if one.alone else {"riders": len(self.riders.every)}),
             **({"coverage": covered} if covered else {}),
-            **({} if self._policies.sampling_memory is None else {"let_go": self._above.let_go}),
+            **({} if self._policies.sampling_memory is None else {"let_go": one.above.let_go}),
         }
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         super().mark_strings(mark)
-        self._above.mark_strings(mark)
+        for one in self.riders.every:
+            one.above.mark_strings(mark)
         self.allocation.mark_strings(mark)
-        for n, part in enumerate(self._incoming):
-            for _, schema, batch in self._places(n, part):
-                mark_rows(mark, schema, batch)
+        self._incoming.mark_strings(mark)
 
-    def _places(self, number: int, part: Slice) -> Iterator[tuple[str, Schema, Batch]]:
-        """What came and was not worked on yet, under names."""
-        for n, (core, own) in enumerate(zip(self._cores, part.rows, strict=True)):
-            for i, (one, batch) in enumerate(zip(core.core.inputs, own, strict=True)):
-                yield f"in{number}.{n}.{i}", one.schema, batch
-        for i, (key, batch) in enumerate(part.tables.items()):
-            yield f"in{number}.table{i}", self._schemas[key], batch
+    # ------------------------------------------------------------------ leaving and coming back
 
     def saved(self) -> Arena:
         arena = Arena()
         arena.arrays = dict(self.arena.arrays)
         about = {
+            "since": self._workshop.since,
             "busy": self.busy,
-            "incoming": [part.now for part in self._incoming],
+            "fed": self.fed,
+            "kept": [sorted(core.kept.items()) for core in self._cores],
+            "wanted": [sorted(routes.wanted) for routes in self._routes],
+            "numbers": [
+                [one.number, one.since, None if one.failed is None else str(one.failed)]
+                for one in self.riders.every
+            ],
+            "riders": [one.save(arena) for one in self.riders.every],
+            "incoming": self._incoming.save(arena),
             "now": self._now,
-            "above": [self._above.until, self._above.let_go],
             "time": [self._time, self._quiet, self._steps],
             "units": [self.owed, self._price, self.spent],
-            "tallies": self.tallies.save(),
             "scheduler": self.scheduler.save(arena),
             "allocation": self.allocation.save(),
             "coverage": [one.save() for _, one in self.scheduler.coverage.every],
         }
         arena.keep(TOLD, np.frombuffer(json.dumps(about).encode(), np.uint8))
-        self._above.save(arena)
-        if self.scheduler.aside is not None:
-            self.scheduler.aside.save(arena)
-        for n, part in enumerate(self._incoming):
-            for name, _, batch in self._places(n, part):
-                keep_changes(arena, name, batch)
         return arena
 
     def _take_up(self, was: dict[str, Any]) -> None:
-        self._now = was["now"]
+        self.fed, self._now = was["fed"], was["now"]
         self._time, self._quiet, self._steps = was["time"]
         self.owed, self._price, self.spent = was["units"]
-        self.tallies.take_up(was["tallies"])
+        for routes, wanted in zip(self._routes, was["wanted"], strict=True):
+            routes.wanted |= frozenset(wanted)
         self.scheduler.take_up(self.arena, was["scheduler"])
         self.allocation.take_up(was["allocation"])
-        for (_, one), saved in zip(self.scheduler.coverage.every, was["coverage"], strict=True):
-            one.take_up(saved)
-        self._above.take_up(self.arena, *was["above"])
-        if self.scheduler.aside is not None:
-            self.scheduler.aside.take_up(self.arena)
-        for number, now in enumerate(was["incoming"]):
-            nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
-            tables = {key: empty(len(self._schemas[key])) for key in self.sources if key[0] == "table"}
-            part = Slice(now, nothing, tables)
-            held = [found_changes(self.arena, name, schema) for name, schema, _ in self._places(number, part)]
-            rows = iter(held)
-            part.rows = [[next(rows) for _ in own] for own in part.rows]
-            part.tables = {key: next(rows) for key in part.tables}
-            self._incoming.append(part)
+        for (_, coverage), saved in zip(self.scheduler.coverage.every, was["coverage"], strict=True):
+            coverage.take_up(saved)
+        for one, rider in zip(self.riders.every, was["riders"], strict=True):
+            one.take_up(rider)
+        self._incoming.take_up(self.arena, was["incoming"])

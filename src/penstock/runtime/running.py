@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.data.batch import Batch
 from penstock.data.types import Type
 from penstock.errors import PenstockError, StateError
 from penstock.flow.meetings import meeting_streams, shared_joins
@@ -27,7 +28,8 @@ from penstock.runtime.build import build
 from penstock.runtime.pipeline import SLICE, Pipeline
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
-from penstock.runtime.riders import Rider, Riders, ridden
+from penstock.runtime.rider import Rider
+from penstock.runtime.riders import Riders
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.waiting import Owed
 from penstock.state.strings import Strings
@@ -53,12 +55,18 @@ class Standing:
     """What waits to be handed over; None: everything is at once."""
     weight: float = USUAL
     """What it counts for beside others, where steps have a budget."""
+    rider: Rider | None = None
+    """Where steps have a budget: as whom it rides on its pipeline."""
 
     @property
     def answer(self) -> Answer:
         if self.owed is not None:
             self.owed.hand_over(self.said)
         return self.said
+
+    def current(self, now: int) -> Batch | None:
+        """The answer itself, if its groups hold it."""
+        return self.pipeline.current(now) if self.rider is None else self.rider.above.current()
 
     @property
     def matched(self) -> int:
@@ -77,6 +85,16 @@ class Tail:
     key: TailKey | None
     pipeline: Pipeline
     standings: list[Standing] = field(default_factory=list)
+
+    @property
+    def fed(self) -> bool:
+        """Rows have come, and what tables held before them."""
+        return self.pipeline.fed if isinstance(self.pipeline, Ranked) else self.standings[0].begun
+
+    @property
+    def stopped(self) -> bool:
+        """All its queries met an error."""
+        return all(standing.failed is not None for standing in self.standings)
 
 
 class Running:
@@ -129,11 +147,17 @@ class Running:
     ) -> tuple[Tail, Evaluator]:
         """A plan to run: one that runs already, if it is equal and began at the same instant."""
         if self._policies.budget is not None:
-            found = self._ridden(root, since, now, time_type)
-            if found is not None:
-                return found, found.standings[0].evaluator
+            rider = Rider(root)
+            for tail in self.tails.values():
+                if self._policies.share and since == now and isinstance(tail.pipeline, Ranked):
+                    if not tail.stopped and tail.pipeline.takes(rider, since):
+                        tail.pipeline.board(rider, since)
+                        return tail, tail.standings[0].evaluator
             evaluator = Evaluator(self._strings, self._functions)
-            ranked = Ranked(root, evaluator, self._strings, self._functions, since, time_type, self._policies)
+            riders = Riders([rider], self._policies.significance)
+            ranked = Ranked(
+                riders, evaluator, self._strings, self._functions, since, time_type, self._policies
+            )
             return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None
@@ -167,51 +191,12 @@ class Running:
             raise
         return Tail(key, pipeline), evaluator
 
-    def _ridden(self, root: Root, since: int, now: int, time_type: Type) -> Tail | None:
-        """A plan whose core a new query may ride on: one that begins at the same instant. Nothing has come to it, so it is made anew for all."""
-        alone = (
-            not self._policies.share or self._policies.keep_dropped
-        )  # what is dropped is told of each query by itself
-        mine = ridden(root) if not alone and since == now else None
-        if mine is None:
-            return None
-        for tail in self.tails.values():
-            pipeline = tail.pipeline
-            if not isinstance(pipeline, Ranked) or any(s.begun or s.since != since for s in tail.standings):
-                continue
-            others = [ridden(standing.root) for standing in tail.standings]
-            if any(other is None or other[0] != mine[0] for other in others):
-                continue
-            roots = [*((s.root, s.weight) for s in tail.standings), (root, USUAL)]
-            riders = Riders([Rider(one, weight) for one, weight in roots], self._policies.significance)
-            evaluator = tail.standings[0].evaluator
-            tail.pipeline = Ranked(
-                riders.combined(), evaluator, self._strings, self._functions, since, time_type, self._policies,
-                riders=riders,
-            )  # fmt: skip
-            del self.tails[id(pipeline)]
-            self.tails[id(tail.pipeline)] = tail
-            for standing in tail.standings:
-                standing.pipeline = tail.pipeline
-            return tail
-        return None
-
     def weigh(self, standing: Standing, weight: float) -> None:
         """A query counts for something else beside others."""
         standing.weight = weight
-        riders = self.riders(standing)
-        if riders is not None:
-            pipeline, which = riders
-            assert pipeline.riders is not None
-            pipeline.riders.every[which].weight = weight
-            pipeline.regroup()
-
-    def riders(self, standing: Standing) -> tuple[Ranked, int] | None:
-        """The pipeline that a query rides on with others, and as which of them."""
-        pipeline = standing.pipeline
-        if not isinstance(pipeline, Ranked) or pipeline.riders is None:
-            return None
-        return pipeline, self.tails[id(pipeline)].standings.index(standing)
+        if standing.rider is not None:
+            assert isinstance(standing.pipeline, Ranked)
+            standing.pipeline.weigh(standing.rider, weight)
 
     def _meets(self, root: Root) -> bool:
         """Whether a query's joins go where others are joined: a walk for one query alone is quicker by itself."""
@@ -283,6 +268,8 @@ class Running:
         if not tail.standings and self._sharing is not None:
             standing.owed = self._sharing.begin(pipeline)
         tail.standings.append(standing)
+        if isinstance(pipeline, Ranked):
+            standing.rider = pipeline.riders.every[len(tail.standings) - 1]
         if standing.owed is None:
             self.tails[id(pipeline)] = tail
             if tail.key is not None:
@@ -301,12 +288,10 @@ class Running:
         self._slices[pipeline.slice] -= 1
         tail = self.tails.get(id(pipeline))
         if tail is not None:
-            rides = self.riders(standing)
             tail.standings.remove(standing)
-            if rides is not None and tail.standings:
-                assert rides[0].riders is not None
-                del rides[0].riders.every[rides[1]]
-                rides[0].regroup()
+            if standing.rider is not None and tail.standings:
+                assert isinstance(pipeline, Ranked)
+                pipeline.leave(standing.rider)
         if standing.owed is not None:
             standing.owed.close()
         if tail is None or not tail.standings:

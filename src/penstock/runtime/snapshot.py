@@ -35,7 +35,8 @@ from penstock.runtime.build import build
 from penstock.runtime.embedded import Engine
 from penstock.runtime.pipeline import JOIN
 from penstock.runtime.ranked import Ranked
-from penstock.runtime.riders import Rider, Riders
+from penstock.runtime.rider import Rider
+from penstock.runtime.riders import Riders
 from penstock.runtime.running import Standing
 from penstock.state import file
 from penstock.state.arena import Arena
@@ -158,15 +159,7 @@ def _standing(standing: Standing, runs: int, clock: int) -> dict[str, Any]:
         "runs": runs,  # the number of the first query with the same running plan
         "failed": None if standing.failed is None else str(standing.failed),
         "weight": standing.weight,
-        "rides": _rides(standing),
     }
-
-
-def _rides(standing: Standing) -> list[int] | None:
-    """Of a query that rides on a core with others, what is kept there."""
-    pipeline = standing.pipeline
-    kept = pipeline.needed if isinstance(pipeline, Ranked) else None
-    return None if kept is None else sorted(kept)
 
 
 # ---------------------------------------------------------------------- in
@@ -225,13 +218,9 @@ def restore(
             )
         other = standings[runs] if runs < n else None
         riders = None
-        if other is None and was["rides"] is not None:
-            together = [
-                (_known(roots, w["name"], f"query {w['name']}"), w["weight"])
-                for w in meta["queries"]
-                if w["runs"] == n
-            ]
-            riders = Riders([Rider(*one) for one in together], were.significance)
+        if other is None and engine.policies.budget is not None:
+            together = [w for w in meta["queries"] if w["runs"] == n]
+            riders = Riders([_rider(roots, w) for w in together], were.significance)
         standings.append(_resumed(engine, was, root, keep, saved, f"query/{n}", other, riders))
     if given:
         raise StateError(f"the snapshot does not hold the queries {', '.join(given)}")
@@ -258,6 +247,10 @@ def _meet_again(engine: Engine, standings: list[Standing], was: dict[str, Any], 
         engine.sharing.confluence.take_up(arena, was["layout"], bits)
 
 
+def _rider(roots: Mapping[str, Root], was: dict[str, Any]) -> Rider:
+    return Rider(_known(roots, was["name"], f"query {was['name']}"), was["weight"])
+
+
 def _resumed(
     engine: Engine,
     was: dict[str, Any],
@@ -275,13 +268,12 @@ def _resumed(
     upkeep = engine.upkeep
     if other is not None:
         evaluator, pipeline = other.evaluator, other.pipeline
-    elif engine.policies.budget is not None:
+    elif riders is not None:
         evaluator, upkeep = Evaluator(engine.strings, engine.catalog.functions), Upkeep()
         with saved.arena(f"{place}/state", what) as arena:
-            plan = root if riders is None else riders.combined(frozenset(was["rides"]))
             pipeline = Ranked(
-                plan, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
-                engine.policies, arena, riders,
+                riders, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
+                engine.policies, arena,
             )  # fmt: skip
     else:
         evaluator = Evaluator(engine.strings, engine.catalog.functions)

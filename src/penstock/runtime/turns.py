@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from math import inf
 
 from penstock.flow.significance import Place, share
-from penstock.runtime.above import Said
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
 
@@ -51,10 +50,15 @@ class Turn:
         """What it is still to get whatever the order."""
         return max(self.floor - self.had, 0.0) if self.best is not None else 0.0
 
-    def say(self, said: Said) -> None:
-        for standing, own in zip(self.standings, self.pipeline.by_query(said), strict=True):
+    def say(self) -> None:
+        for standing, own in zip(self.standings, self.pipeline.said(), strict=True):
             for batch, until in own:
                 standing.said.take(batch, until)
+
+    @property
+    def stopped(self) -> bool:
+        """All its queries met an error."""
+        return all(standing.failed is not None for standing in self.standings)
 
 
 class Step:
@@ -107,7 +111,9 @@ class Step:
         lasted = self.spent if self._units is None else self._units
         for one in self._standing(busy):
             with self._stopping(one.standings):
-                one.say(one.pipeline.finish(min(self.spent, self.pool), whole=self._units is None))
+                one.pipeline.finish(min(self.spent, self.pool), whole=self._units is None)
+                one.say()
+            self._part_with(one)
         for one in self.turns:
             one.pipeline.passed(int(lasted), self._pace)
 
@@ -126,9 +132,26 @@ class Step:
         if pipeline.busy or not self._fits(one):
             return False
         with self._stopping(one.standings):
-            one.say(pipeline.calmly())
+            pipeline.calmly()
+            one.say()
             self._charge(one, pipeline.spent)
+        self._part_with(one)
         return True
+
+    def _part_with(self, one: Turn) -> None:
+        """Queries that met an error of their own stop; those that ride with them go on."""
+        failed = [
+            (standing, error)
+            for standing in one.standings
+            if standing.rider is not None
+            and (error := standing.rider.failed) is not None
+            and standing.failed is None
+        ]
+        for standing, error in failed:
+            with self._stopping([standing]):
+                raise error
+        if failed:
+            one.pipeline.regroup()
 
     def _fits(self, one: Turn) -> bool:
         """Whether all that a query has is within what it would get anyway."""
@@ -151,11 +174,11 @@ class Step:
 
     def _standing(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those that have met no error."""
-        return [one for one in turns if one.standings[0].failed is None]
+        return [one for one in turns if not one.stopped]
 
     def _next(self, busy: Sequence[Turn]) -> Turn | None:
         """Who goes on: the best place as long as everybody can still get what is guaranteed; then those who have not."""
-        working = [one for one in busy if one.best is not None and one.standings[0].failed is None]
+        working = [one for one in busy if one.best is not None and not one.stopped]
         if self.spent + sum(one.owed for one in working) >= self.pool:
             working = [one for one in working if one.owed > 0]
         return min(working, key=self._precedence, default=None)
@@ -171,7 +194,7 @@ class Step:
         rival = min((other.best for other in others if other.best is not None), default=None)
 
         def goes(level: int) -> bool:
-            return rival is None or one.pipeline.place(self._setting, one.weight, level) < rival
+            return rival is None or one.pipeline.place(level) < rival
 
         with self._stopping(one.standings):
             self._charge(one, one.pipeline.run(units, self.spent, goes))
@@ -194,4 +217,4 @@ class Step:
 
     def _look(self, one: Turn) -> None:
         level = one.pipeline.scheduler.best()
-        one.best = None if level is None else one.pipeline.place(self._setting, one.weight, level)
+        one.best = None if level is None else one.pipeline.place(level)

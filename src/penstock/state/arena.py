@@ -56,6 +56,7 @@ class Arena:
         """Nobody needs the arrays whose names begin so any more."""
         for name in [n for n in self.arrays if n.startswith(prefix)]:
             del self.arrays[name]
+            self._strings.discard(name)
 
     def grow(self, name: str, size: int, fill: Any = None) -> Array:
         """The array with `size` entries along its first axis; new ones hold `fill`."""

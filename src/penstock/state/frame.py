@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -57,6 +57,20 @@ class Frame:
             if self.valid[i] is not None:
                 self.valid[i] = self._arena.grow(f"{self._name}.{i}?", capacity, True)
         self.capacity = capacity
+
+    def widen(self, types: Sequence[Type], places: Sequence[int], fills: Mapping[int, int]) -> Frame:
+        """A frame of more columns in its place: those here are at these places there; others hold their fill, or nothing much."""
+        values, valid = self.values, self.valid
+        self._arena.drop(f"{self._name}.")
+        made = Frame(self._arena, self._name, types)
+        made.fit(self.capacity)
+        for i in set(range(len(types))).difference(places):
+            made.values[i][:] = fills.get(i, 0)
+        for at, old, mask in zip(places, values, valid, strict=True):
+            made.values[at][:] = old
+            if mask is not None:
+                made.valid[at] = self._arena.array(f"{self._name}.{at}?", np.bool_, self.capacity, mask)
+        return made
 
     def put(self, where: Rows | slice, columns: Sequence[Column]) -> None:
         """Write rows at these slots."""

@@ -13,7 +13,7 @@ came before and waits, move to tiers of the ended: who is up to date does not lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -219,6 +219,10 @@ class Stock:
             slots = np.unique(slots)
             over = self._slab["there"][slots] & (self._slab["rest"][slots] > 0) & (self.exp[slots] <= named)
             self.drop(slots[over])
+
+    def widen(self, types: Sequence[Type], places: Sequence[int], fills: Mapping[int, int]) -> None:
+        """Keep more columns of rows; see `Frame.widen`."""
+        self.pool.frame = self.pool.frame.widen(types, places, fills)
 
     def columns(self, slots: Array) -> tuple[Column, ...]:
         return self.pool.frame.at(slots)

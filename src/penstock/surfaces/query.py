@@ -97,14 +97,13 @@ class Query:
     def dropped(self) -> pa.Table:
         """With `connect(budget=…, keep_dropped=…)`: rows that expired or were shed since the last call, whole or joined as far as they had come."""
         self._session.engine.settle()
-        pipeline = self._standing.pipeline
-        found = pipeline.dropped() if isinstance(pipeline, Ranked) else None
-        if found is None:
+        rider = self._standing.rider
+        if rider is None or rider.aside is None:
             raise StateError(
                 f"nothing is kept of what query {self.name} drops",
                 hint="connect(budget=…, keep_dropped=True)",
             )
-        return found
+        return rider.aside.given()
 
     @property
     def size_bytes(self) -> int:

@@ -1,0 +1,87 @@
+"""What came to a query with a budget and was not worked on yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.data.batch import Array, Batch
+from penstock.data.schema import Schema
+from penstock.operators.contract import empty
+from penstock.runtime.above import found_changes, keep_changes, mark_rows
+from penstock.runtime.core import CoreRun
+from penstock.runtime.pipeline import Key
+from penstock.state.arena import Arena
+
+
+@dataclass(slots=True)
+class Slice:
+    """What came until an instant: rows by core and input, and what tables say."""
+
+    now: int
+    rows: list[list[Batch]]
+    tables: dict[Key, Batch]
+
+    def __len__(self) -> int:
+        return sum(len(batch) for own in self.rows for batch in own)
+
+
+class Incoming:
+    """Slices, in order. `tables`: what is read, and its columns."""
+
+    def __init__(self, cores: Sequence[CoreRun], tables: Mapping[Key, Schema]) -> None:
+        self._cores = cores
+        self._schemas = tables
+        self.slices: list[Slice] = []
+
+    def __len__(self) -> int:
+        """Rows."""
+        return sum(map(len, self.slices))
+
+    def put(self, feeds: Mapping[Key, Batch], now: int) -> None:
+        """Take what came, in memory that stays as it is, as windows let it in."""
+        rows = []
+        for core in self._cores:
+            own = []
+            for window in core.windows:
+                given = {key: feeds[key] for key in window.sources}
+                own.append(window.step(given, now) if window.stages else given[window.sources[0]])
+            rows.append(own)
+        self.slices.append(Slice(now, rows, {key: feeds[key] for key in self._schemas}))
+
+    def take(self) -> list[Slice]:
+        """All of it, to be worked on."""
+        slices, self.slices = self.slices, []
+        return slices
+
+    # ------------------------------------------------------------------ leaving and coming back
+
+    def _places(self, number: int, part: Slice) -> Iterator[tuple[str, Schema, Batch]]:
+        """A slice's rows, under names."""
+        for n, (core, own) in enumerate(zip(self._cores, part.rows, strict=True)):
+            for i, (one, batch) in enumerate(zip(core.core.inputs, own, strict=True)):
+                yield f"in{number}.{n}.{i}", one.schema, batch
+        for i, (key, batch) in enumerate(part.tables.items()):
+            yield f"in{number}.table{i}", self._schemas[key], batch
+
+    def mark_strings(self, mark: Callable[[Array], None]) -> None:
+        for n, part in enumerate(self.slices):
+            for _, schema, batch in self._places(n, part):
+                mark_rows(mark, schema, batch)
+
+    def save(self, arena: Arena) -> list[int]:
+        """Rows into an arena; until when each slice goes."""
+        for n, part in enumerate(self.slices):
+            for name, _, batch in self._places(n, part):
+                keep_changes(arena, name, batch)
+        return [part.now for part in self.slices]
+
+    def take_up(self, arena: Arena, was: Sequence[int]) -> None:
+        for number, now in enumerate(was):
+            nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
+            part = Slice(now, nothing, {key: empty(len(schema)) for key, schema in self._schemas.items()})
+            held = [found_changes(arena, name, schema) for name, schema, _ in self._places(number, part)]
+            rows = iter(held)
+            part.rows = [[next(rows) for _ in own] for own in part.rows]
+            part.tables = {key: next(rows) for key in part.tables}
+            self.slices.append(part)
