@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from penstock.surfaces.commands.figure import chart_of
 from penstock.surfaces.figures.cacq.chart import Data, Sample, Sizes
 from penstock.surfaces.figures.cacq.judge import judge
 from penstock.surfaces.figures.pp import bursts, overload, sweeps
-from penstock.surfaces.figures.pp.catalogue import CHARTS
+from penstock.surfaces.figures.pp.catalogue import charts
 from penstock.surfaces.figures.pp.overload import ALLOCATIONS, PROMOTE, Outcome, Town
+from penstock.surfaces.figures.tp.clock import microseconds, units
 from penstock.surfaces.figures.tp.outcomes import checked
 
+CHARTS = charts()
 SMALL = {
     "pp-4.5": Sizes((2,), rows=60, turns=20),
     "pp-4.6": Sizes((), rows=60, turns=0),
@@ -60,7 +63,7 @@ def test_a_load_is_as_many_times_the_capacity_as_it_is_called() -> None:
     budget = overload.capacity(penstock.connect)
     for times in (1, 3):
         town = Town(seconds=60, load=times)
-        load = overload.offered(town, town.made(), penstock.connect)[overload.settled() :].mean() / budget
+        load = overload.offered(town, town.made(), penstock.connect)[town.settled :].mean() / budget.lasts
         assert load == pytest.approx(times, rel=0.15)
 
 
@@ -69,8 +72,7 @@ def test_rank_1_needs_its_share_of_the_load() -> None:
     town = Town(seconds=40, load=2.0)
     made = town.made()
     load, need = (
-        f(town, made, penstock.connect)[overload.settled() :].sum()
-        for f in (overload.offered, overload.needed)
+        f(town, made, penstock.connect)[town.settled :].sum() for f in (overload.offered, overload.needed)
     )
     assert 0.14 < need / load < 0.22
 
@@ -80,7 +82,7 @@ def test_a_run_repeats_itself_and_tells_nothing_that_is_not_there(allocation: st
     town = replace(overload.fluctuating("15-5-5", SECONDS), load=3.0, burst=1.0)
     made = town.made()
     whole = overload.run(town, made, None, "fifo", penstock.connect)
-    once, again = (overload.run(town, made, 770, allocation, penstock.connect) for _ in range(2))
+    once, again = (overload.run(town, made, units(770), allocation, penstock.connect) for _ in range(2))
     assert (once.told == again.told).all() and (once.late == again.late).all()
     assert checked(once, whole, allocation) is once
     assert 0 < once.told.sum() < whole.told.sum()
@@ -105,9 +107,32 @@ def test_calm_is_counted_from_the_last_row_of_a_burst() -> None:
     busy[612:] = 0
     busy[700] = 1
     outcome = Outcome(np.zeros((750, 2), np.int64), np.zeros((750, 2)), busy, busy, busy)
-    assert overload.until_calm(outcome, 750, 7500) == [1.2]
+    assert overload.until_calm(Town(), outcome, units(750)) == [1.2]
     busy[605:750:5] = 1
-    assert overload.until_calm(outcome, 750, 7500) == [15.0]
+    assert overload.until_calm(Town(), outcome, units(750)) == [15.0]
+
+
+@pytest.mark.parametrize("allocation", ["trad", "promote"])
+def test_by_the_wall_clock_steps_take_their_time(allocation: str) -> None:
+    """Three milliseconds a step for what takes tens of them; nothing is told that is not there, and nothing before its time."""
+    town = Town(seconds=8, load=4.0, clock=overload.WALL)
+    budget, made = microseconds(3_000), town.made()
+    whole = overload.run(town, made, None, "fifo", penstock.connect)
+    began = perf_counter()
+    outcome = checked(overload.run(town, made, budget, allocation, penstock.connect), whole, allocation)
+    assert perf_counter() - began >= 7 * budget.lasts / 1e6
+    assert 0 < outcome.told.sum() < whole.told.sum()
+    assert outcome.busy.any() and 0 < outcome.had <= 1
+    assert (outcome.late[outcome.told > 0] > 0).all()
+
+
+def test_figures_by_the_wall_clock_have_their_own_limits() -> None:
+    timed = charts("wall")
+    assert set(timed) == set(CHARTS)
+    assert all("wall clock" in chart.title for chart in timed.values())
+    data = made({**GOOD, "fifo": 20.0}, {})
+    assert judge(timed["pp-4.5"], data)["holds"] and not judge(CHARTS["pp-4.5"], data)["holds"]
+    assert not judge(timed["pp-4.5"], made({**GOOD, "fifo": 30.0}, {}))["holds"]
 
 
 # ------------------------------------------------------------------ verdicts

@@ -19,7 +19,7 @@ from penstock.surfaces.figures.tp.feed import stamps, times
 from penstock.surfaces.figures.tp.stocks import SECTORS
 from penstock.surfaces.figures.tpag import measures, population
 from penstock.surfaces.figures.tpag.answers import ALL, Answers, Truth
-from penstock.surfaces.figures.tpag.catalogue import CHARTS
+from penstock.surfaces.figures.tpag.catalogue import CHARTS, charts
 from penstock.surfaces.figures.tpag.runs import (
     APPROACHES,
     SAMPLED,
@@ -100,7 +100,7 @@ def test_without_overload_every_approach_answers_everything_right() -> None:
 
 def test_load_is_what_a_step_takes() -> None:
     whole = offered(DAY, penstock.connect)
-    assert budget(DAY, 4, penstock.connect) == round(whole / 4)
+    assert budget(DAY, 4, penstock.connect).given == round(whole / 4)
     assert whole > 2 * 50  # more than a unit for each tick of two seconds
 
 
@@ -114,6 +114,14 @@ def test_under_overload_partial_populations_are_right_and_plain_ones_are_not() -
     verdict = judge(CHARTS["tpag-5.4"], data)
     assert verdict["holds"], verdict["verdict"]
     assert "Works" in verdict["reference"]["paper"]
+
+
+def test_by_the_wall_clock_answers_are_right_too() -> None:
+    timed = charts("wall")
+    assert set(timed) == set(CHARTS) - {"tpag-population"}
+    data = timed["tpag-5.4"].measure(Sizes((4,), rows=20, turns=1), silent, penstock.connect)
+    own = data.last(SAMPLED)
+    assert own.value > 90 and (own.more["answers"] or 0) > 10
 
 
 def test_populations_are_near_the_truth() -> None:

@@ -33,6 +33,8 @@ LEAST = 0.05
 """Units to sort a row, at the least."""
 PARTS = 32
 """A block takes no more than this part of a lifespan."""
+SOME = 16
+"""The least rows that are worth a block by the wall clock."""
 BLOCK, FEW = 1024, 64
 """Rows that are taken at once at the most; and as long as it is not known what they take."""
 
@@ -77,6 +79,9 @@ class Scheduler:
         """Rows meet at once all they can; else those that promise levels meet them one at a time (`flow.passes`)."""
         self.pace = 1.0
         """Microseconds that a unit takes; by the virtual clock one."""
+        self.least = 1
+        """Rows that are taken at once at the least. By the wall clock a block takes time by itself, whatever is in it: the smaller blocks were, the
+        more a unit would seem to take, and the smaller they would be."""
         self.sift: Callable[[int, Stop, Ints], Ints] | None = None
         """Drops rows that have been sorted, if the allocation sheds."""
         self.lost: Callable[[int, Stop, Ints], None] | None = None
@@ -227,7 +232,7 @@ class Scheduler:
         most = BLOCK if job.sorts or stop.came >= FEW else FEW
         if self.lifespan is not None:
             units = min(units, self.lifespan / self.pace / PARTS)
-        return max(1, int(min(most, units / price)))
+        return max(self.least, int(min(most, units / price)))
 
     def _worked(self, job: Job, rows: Ints, now: int) -> tuple[float, Made | None]:
         core, stop = self.cores[job.core], job.stop
@@ -296,6 +301,15 @@ class Scheduler:
                     rows = lane.too_old(now - self.lifespan)
                     if rows is not None:
                         self._expire(number, stop, rows)
+
+    def let_go(self) -> None:
+        """All that waits is worked on no more."""
+        for number, core in enumerate(self.cores):
+            for stop in core.stops:
+                for lane in stop.every():
+                    rows = lane.all()
+                    if rows is not None:
+                        self.shed(number, stop, rows)
 
     def rearrange(self, only: Collection[tuple[int, int]] | None = None) -> None:
         """Let rows that wait stand where they belong by the levels that are active and what classifiers look at now.
@@ -396,6 +410,14 @@ class Scheduler:
             for stop in core.stops:
                 for name, lane in stop.named():
                     yield number, stop, name, lane
+
+    def arriving(self) -> float:
+        """Units that the rows of a step have taken of late, all of them worked on."""
+        return sum(
+            core.arrived_of_late.get(route[0].route, 0.0) * ahead(route, 0)
+            for core in self.cores
+            for route in core.routes
+        )
 
     def backlog(self) -> float:
         """Units that all rows that wait would take."""

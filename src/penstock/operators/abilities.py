@@ -5,6 +5,7 @@ EXPLAIN, statistics and migration ask for these; an operator without them has no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.data.batch import Batch
@@ -70,3 +71,10 @@ class Remembers(Protocol):
     def alive(self, which: int, now: int) -> Batch | None:
         """The rows of an input, with the columns that are read of them; None: not all are known."""
         ...
+
+
+@runtime_checkable
+class TakesIn(Protocol):
+    """An operator that can begin with rows without working out what they make."""
+
+    def take_in(self, inputs: Sequence[Batch], now: int) -> None: ...

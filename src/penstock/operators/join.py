@@ -139,11 +139,20 @@ class MultiwayJoin:
             started.append(new)
             retracted.append(gone)
         out = self._changed(started, retracted, now) if self._strict else self._found(started)
+        self._entered()
+        return out
+
+    def take_in(self, inputs: Sequence[Batch], now: int) -> None:
+        """Rows whose results have been told elsewhere: nothing is walked, however many meet."""
+        for one, batch in zip(self._inputs, inputs, strict=True):
+            self._enter(one, batch, now)
+        self._entered()
+
+    def _entered(self) -> None:
         for one in self._inputs:
             # Results over versions of a table that are gone may yet have to be taken back.
             if not (one.lookup and self._strict):
                 one.stem.finish()
-        return out
 
     def _found(self, started: Sequence[Array]) -> Batch:
         """What new rows make where nothing is ever taken back. Walks are put in order, not what they meet: of a result's columns each is

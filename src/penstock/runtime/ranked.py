@@ -26,7 +26,7 @@ from penstock.flow.allocation import Arrived, Fifo, Moment, Random, Semantic
 from penstock.flow.coverage import Coverages
 from penstock.flow.prefer import Prefer
 from penstock.flow.promote import Promote
-from penstock.flow.scheduler import Scheduler
+from penstock.flow.scheduler import SOME, Scheduler
 from penstock.flow.significance import Place
 from penstock.flow.tallies import place
 from penstock.operators.abilities import Holding
@@ -53,6 +53,9 @@ from penstock.state.strings import Strings
 QUIET = 3
 """Steps with nothing left over after which a busy query becomes calm. One that leaves less than the next can work on does not count, but those
 before it still do: after a burst windows are full of its rows, and a step that happens to bring a few more than usual is no burst."""
+SURELY = 0.7
+"""By the wall clock: of a step's time that arrivals would take by the ordinary operators. If it is no more for so many steps, a busy query becomes calm
+though rows wait: along routes they take several times as long, so that it would stay busy with what a calm one can do."""
 GUESS = 2.0
 """Units a row, before any was worked on."""
 ALLOCATED: dict[str, type[Fifo]] = {
@@ -134,6 +137,10 @@ class Ranked(Pipeline):
         self._moment = Moment(0.0, None, 0)
         self.spent = 0.0
         """Units of the last step."""
+        self._eased: float | None = None
+        """By the wall clock: what a unit takes by the ordinary operators, of what it takes along routes."""
+        self._easy = 0
+        """Steps of late in which these could have done all that came."""
         if was is not None:
             self._take_up(was)
 
@@ -158,9 +165,12 @@ class Ranked(Pipeline):
         """Whether some of its rows may go before others."""
         return self._policies.allocation in ORDERED and any(routes.determinants for routes in self._routes)
 
-    def tell_time(self, pace: float) -> None:
-        """Time is the wall clock's, and a unit takes so long."""
+    def tell_time(self, pace: float, eased: float) -> None:
+        """Time is the wall clock's, and a unit takes so long; by the ordinary operators so much of that."""
         self.scheduler.pace, self._time = pace, time.monotonic_ns() // 1000
+        self._eased, self.scheduler.least = eased, SOME
+        if self.busy:
+            self.scheduler.sweep(self._time)  # time has passed since the last step
 
     def calmly(self) -> None:
         """A step by the ordinary operators: all that came."""
@@ -260,6 +270,9 @@ class Ranked(Pipeline):
         for routes in self._routes:
             routes.purge(self._now)
         self.allocation.adapt(self._moment)
+        if self._would_do():
+            self.scheduler.let_go()
+            self._quiet = QUIET
         waits = self.scheduler.waiting
         if not waits:
             self._quiet += 1
@@ -269,6 +282,14 @@ class Ranked(Pipeline):
             for core in self._cores:
                 core.calm_down(self._now)
             self.busy = False
+
+    def _would_do(self) -> bool:
+        """Whether what comes has been little enough for the ordinary operators for some steps. Without a lifespan nothing is let go of."""
+        if self._eased is None or self.scheduler.lifespan is None:
+            return False
+        fits = self.scheduler.arriving() * self._eased <= SURELY * self._moment.units
+        self._easy = self._easy + 1 if fits else 0
+        return self._easy > QUIET
 
     def _arrived(self, slices: Sequence[Slice]) -> tuple[Arrived, float]:
         """Rows that came, and the units it took to tell which of them COVER speaks of."""
@@ -292,7 +313,7 @@ class Ranked(Pipeline):
     def _get_busy(self) -> None:
         for core in self._cores:
             core.get_busy(self._now)
-        self.busy, self._quiet = True, 0
+        self.busy, self._quiet, self._easy = True, 0, 0
         self.allocation.begin_busy()
 
     # ------------------------------------------------------------------ who rides

@@ -10,6 +10,7 @@ Clock      one for all: a step lasts as long for every query, and what is worked
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ class Turn:
 
 
 class Step:
-    """`units`: of the step; None: as many as it takes. `pace`: microseconds a unit takes, by the wall clock."""
+    """`units`: of the step; None: as many as it takes. `pace`: microseconds a unit takes, by the wall clock; `eased`: how much of that one
+    takes of a calm query."""
 
     def __init__(
         self,
@@ -72,8 +74,12 @@ class Step:
         pace: float | None,
         setting: str,
         guaranteed: float,
+        eased: float = 1.0,
     ) -> None:
         self._setting = setting
+        self._eased = eased
+        self.calm_units = self.calm_time = self.busy_units = self.busy_time = 0.0
+        """What was spent by the ordinary operators and on routes, and the microseconds it took."""
         self._stopping = stopping
         self._units, self._pace = units, pace
         self.turns = [Turn(pipeline, standings) for pipeline, standings in running]
@@ -88,10 +94,10 @@ class Step:
     def _divide(self, units: float, guaranteed: float) -> None:
         left, count = units, sum(len(one.standings) for one in self.turns)
         each = min(guaranteed, 1 / count) * units if count else 0.0
-        for one in sorted(self.turns, key=lambda one: one.pipeline.expected):
+        for one in sorted(self.turns, key=self._calm):
             one.fair = left * len(one.standings) / count
             one.floor = each * len(one.standings)
-            left -= min(one.fair, one.pipeline.expected)
+            left -= min(one.fair, self._calm(one))
             count -= len(one.standings)
 
     def run(self) -> None:
@@ -128,13 +134,16 @@ class Step:
         """Let a query run by the ordinary operators, if it may."""
         pipeline = one.pipeline
         if self._pace is not None:
-            pipeline.tell_time(self._pace)
+            pipeline.tell_time(self._pace, self._eased)
         if pipeline.busy or not self._fits(one):
             return False
+        began = time.perf_counter()
         with self._stopping(one.standings):
             pipeline.calmly()
             one.say()
-            self._charge(one, pipeline.spent)
+            self._charge(one, pipeline.spent * self._eased)
+            self.calm_units += pipeline.spent
+        self.calm_time += 1e6 * (time.perf_counter() - began)
         self._part_with(one)
         return True
 
@@ -155,7 +164,7 @@ class Step:
 
     def _fits(self, one: Turn) -> bool:
         """Whether all that a query has is within what it would get anyway."""
-        expected, left = one.pipeline.expected, self.pool - self.spent
+        expected, left = self._calm(one), self.pool - self.spent
         if expected <= one.floor:
             return True
         if len({other.weight for other in self.turns}) == 1 and not any(
@@ -165,10 +174,14 @@ class Step:
         before, after = 0.0, 0.0
         for other in self.turns:
             if self._setting == "strict" and other.weight < one.weight:
-                after += min(other.floor, other.pipeline.expected)
+                after += min(other.floor, self._calm(other))
             else:
-                before += other.pipeline.expected
+                before += self._calm(other)
         return before + after <= left
+
+    def _calm(self, one: Turn) -> float:
+        """Units that all a query has would take; if it is calm, by the ordinary operators."""
+        return one.pipeline.expected * (1.0 if one.pipeline.busy else self._eased)
 
     # ------------------------------------------------------------------ busy
 
@@ -196,9 +209,13 @@ class Step:
         def goes(level: int) -> bool:
             return rival is None or one.pipeline.place(level) < rival
 
+        began = time.perf_counter()
         with self._stopping(one.standings):
-            self._charge(one, one.pipeline.run(units, self.spent, goes))
+            spent = one.pipeline.run(units, self.spent, goes)
+            self._charge(one, spent)
+            self.busy_units += spent
             self._look(one)
+        self.busy_time += 1e6 * (time.perf_counter() - began)
 
     def _part(self, one: Turn, others: Sequence[Turn], left: float) -> float:
         """Of what is left, what a query may have beside those at the same place; a unit at least, so that it gets on."""

@@ -66,6 +66,13 @@ class Probing(StrEnum):
     by_search = "nested"
 
 
+class ClockName(StrEnum):
+    """By which clock budgets of figures go."""
+
+    virtual = "virtual"
+    wall = "wall"
+
+
 class FigureName(StrEnum):
     """The figures there are, and all of them."""
 
@@ -248,11 +255,19 @@ def figure(
     probing: Annotated[
         Probing, typer.Option(help="jit-*: look partners up, or search for them as the paper does.")
     ] = Probing.by_index,
+    clock: Annotated[
+        ClockName,
+        typer.Option(
+            help="pp-*, tpag-*: budgets are units, and runs repeat themselves; or they are real time."
+        ),
+    ] = ClockName.virtual,
 ) -> None:
     """Reproduce a paper's figure: CSV, PNG and a verdict, one JSON object as the last line."""
     from penstock.surfaces.commands import figure as command
 
-    raise typer.Exit(command.figure(name.value, quick=quick, out=out, probing=probing.value))
+    raise typer.Exit(
+        command.figure(name.value, quick=quick, out=out, probing=probing.value, clock=clock.value)
+    )
 
 
 def main() -> None:

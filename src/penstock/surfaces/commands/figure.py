@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 import penstock
+from penstock.errors import StateError
 from penstock.surfaces.benches.report import steady
 from penstock.surfaces.figures import draw
 from penstock.surfaces.figures.cacq import write
@@ -27,13 +28,19 @@ from penstock.surfaces.figures.tpag import catalogue as tpag
 from penstock.surfaces.figures.verdict import judge, judge_all
 
 
-def figure(name: str, *, quick: bool, out: Path, probing: str = "index") -> int:
-    """Measure, draw and report; 1 if the claim does not hold. `probing`: how trees of joins search their states."""
+def figure(name: str, *, quick: bool, out: Path, probing: str = "index", clock: str = "virtual") -> int:
+    """Measure, draw and report; 1 if the claim does not hold. `probing`: how trees of joins search their states. `clock`: by which
+    budgets of overloaded runs go."""
     draw.check(out)
     steady()
     progress = Console(stderr=True)
     wanted = [figure for figure in FIGURES.values() if name in (figure.name, "all")]
-    known = {**CHARTS, **jit.charts(probing), **pp.CHARTS, **tpag.CHARTS, **pr.CHARTS}
+    known = {**CHARTS, **jit.charts(probing), **pp.charts(clock), **tpag.charts(clock), **pr.CHARTS}
+    if clock == "wall" and name not in {*pp.charts(clock), *tpag.charts(clock)}:
+        raise StateError(
+            f"{name} has no budget to go by the wall clock",
+            hint="it is for pp-4.5 to pp-4.10 and tpag-5.4 to tpag-5.9",
+        )
     charts = [chart for chart in known.values() if name in (chart.name, "all")]
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print

@@ -1,9 +1,9 @@
 """The Home Arrest query under a load that its budget does not reach for: what is told of each rank, and how late.
 
-Capacity  the budget: work units a step. It is what the steady load of 1× takes on average, measured.
+Capacity  the budget of a step, in work units. It is what the steady load of 1× takes on average, measured.
 Load      units that all rows of a step take, worked on as they come and none dropped: measured with a budget of nothing, drained every step.
 Clock     virtual: a unit is a microsecond of processing, a step of `STEP` seconds of event time lasts as many as it has units. So a run is the
-          same whenever it is repeated. A wall clock would take the place of `Town.latency` and of the budget's unit.
+          same whenever it is repeated. By the wall clock capacity and load are time instead of units, as long as the ordinary operators take, and steps begin when it is their time.
 Latency   from the beginning of the step in which a result's youngest row came to the end of that in which the result was told.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ import pyarrow as pa
 
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import city, queries
+from penstock.surfaces.figures.tp.clock import Budget, Watch, microseconds, units
 from penstock.surfaces.figures.tp.load import MICROSECONDS, Floats, Ints, Load
 from penstock.surfaces.figures.tp.outcomes import stored
 
@@ -31,13 +34,32 @@ BEGIN = 18.75 * 3600
 """When nearly everybody is elsewhere: earlier or later half of the tuples meet nobody, and 15 % of the tuples would be 26 % of the work."""
 LIFESPAN = 7_500
 """Microseconds: the dissertation's 7.5 ms."""
+NOMINAL, SHORTER = 770, 2.5
+"""Microseconds of a step by the virtual clock, about. By the wall clock, where steps are longer, a lifespan is so many times fewer of them."""
 FOREVER = 10**15
 BASE, BURST, EVERY, LASTS = 0.25, 6.0, 60.0, 45.0
 """The fluctuating load: a calm quarter of a minute, and three quarters in which it is six times the capacity."""
 
+BRIEF = 40.0
+"""Seconds that a steady load is measured for."""
+
 TRAD, FIFO, RANDOM, SEMANTIC, PROMOTE = "trad", "fifo", "random", "semantic", "promote"
 ALLOCATIONS = (TRAD, FIFO, RANDOM, SEMANTIC, PROMOTE)
 """TRAD: as they came, with no lifespan at all; what is told too late does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`step`: seconds of event time; `times`: how many times as many rows come."""
+
+    step: float = STEP
+    times: float = 1.0
+    wall: bool = False
+
+
+VIRTUAL = Clock()
+WALL = Clock(1.0, 10.0, wall=True)
+"""So many rows that what a step takes by itself, a millisecond or two, is the smaller part of it: else twice the rows would not be twice the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +72,7 @@ class Town:
     burst: float = 1.0
     lifespan: int = LIFESPAN
     seed: int = 2013
+    clock: Clock = VIRTUAL
 
     @property
     def levels(self) -> int:
@@ -57,17 +80,31 @@ class Town:
 
     @property
     def steps(self) -> int:
-        return round(self.seconds / STEP)
+        return round(self.seconds / self.clock.step)
+
+    @property
+    def minute(self) -> int:
+        """Steps from burst to burst."""
+        return round(EVERY / self.clock.step)
+
+    @property
+    def settled(self) -> int:
+        """Steps until windows have turned over twice: what was built before a load began is gone."""
+        return round(2 * WINDOW / 1000 / self.clock.step)
+
+    def useful(self, budget: Budget) -> int:
+        """LIFESPAN, in microseconds."""
+        return round(self.lifespan / (SHORTER * NOMINAL) * budget.lasts) if budget.wall else self.lifespan
 
     def made(self) -> city.City:
-        load = Load(RATE * self.load, burst=self.burst, every=EVERY, lasts=LASTS)
-        return city.make(
-            self.data_set, self.seconds, load=load, patrol=Load(PATROL), begin=BEGIN, seed=self.seed
-        )
+        times = self.clock.times
+        load = Load(RATE * times * self.load, burst=self.burst, every=EVERY, lasts=LASTS)
+        patrol = Load(PATROL * times)
+        return city.make(self.data_set, self.seconds, load=load, patrol=patrol, begin=BEGIN, seed=self.seed)
 
 
-def fluctuating(data_set: str, seconds: float, lifespan: int = LIFESPAN) -> Town:
-    return Town(data_set, seconds, BASE, BURST / BASE, lifespan)
+def fluctuating(data_set: str, seconds: float, lifespan: int = LIFESPAN, clock: Clock = VIRTUAL) -> Town:
+    return Town(data_set, seconds, BASE, BURST / BASE, lifespan, clock=clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +118,8 @@ class Outcome:
     """Rows in queues, after each step."""
     stored: Ints
     """Rows in the joins' states, while it is busy."""
+    had: float = 1.0
+    """The share of a core that it had while it worked."""
 
     @property
     def ranks(self) -> int:
@@ -95,83 +134,92 @@ class Outcome:
         return float(self.late[steps, rank].sum() / count) if count else None
 
 
-def open_session(town: Town, made: city.City, connect: Connect, **options: Any) -> tuple[Any, Any]:
+def open_session(
+    town: Town, made: city.City, connect: Connect, lifespan: int, **options: Any
+) -> tuple[Any, Any]:
     """A session with the query, and the query."""
     session: Any = connect(**options)
     session.execute(city.DECLARATIONS)
     session.update_table("prisonerInfo", insert=made.info[0][1])
-    text = queries.home_arrest(town.levels, WINDOW, town.lifespan)
+    text = queries.home_arrest(town.levels, WINDOW, lifespan)
     return session, session.query(text, name="near")
 
 
 def run(
     town: Town,
     made: city.City,
-    budget: int | None,
+    budget: Budget | None,
     allocation: str,
     connect: Connect,
     each: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """What one allocation makes of a budget; no budget: all there is."""
     traditional = allocation == TRAD
-    given = {} if budget is None else {"budget": budget, "allocation": FIFO if traditional else allocation}
-    asked = replace(town, lifespan=FOREVER) if traditional else town
-    session, query = open_session(asked, made, connect, **given)
+    options: dict[str, Any] = {}
+    useful = lifespan = town.lifespan
+    if budget is not None:
+        options = {"budget": budget.given, "allocation": FIFO if traditional else allocation}
+        useful = lifespan = town.useful(budget)
+    session, query = open_session(town, made, connect, FOREVER if traditional else lifespan, **options)
     pipeline = session.engine.queries["near"].pipeline
     told = np.zeros((town.steps, town.levels + 1), np.int64)
     late = np.zeros(told.shape)
     state = np.zeros((3, town.steps), np.int64)
-    lasts = budget or 0
-    for step, (until, rows) in enumerate(made.feed.pushes(STEP)):
+    watch = Watch(budget)
+    for step, (until, rows) in enumerate(made.feed.pushes(town.clock.step)):
         each()
+        watch.begin()
         for name, batch in rows.items():
             session.push(name, batch)
         session.advance(until)
         changes = query.changes()
+        watch.end()
         if len(changes):
             came = (changes["__ts"].cast(pa.int64()).to_numpy() - made.feed.start) // round(
-                STEP * MICROSECONDS
+                town.clock.step * MICROSECONDS
             )
             rank = changes["__rank"].fill_null(0).to_numpy()
-            ages = (step - came + 1) * float(lasts)
-            if traditional:
-                useful = ages <= town.lifespan + lasts
-                came, rank, ages = came[useful], rank[useful], ages[useful]
+            ages = watch.ages(came, step)
+            if traditional and budget is not None:
+                kept = ages <= useful + budget.lasts
+                came, rank, ages = came[kept], rank[kept], ages[kept]
             np.add.at(told, (came, rank), 1)
             np.add.at(late, (came, rank), ages)
         if budget is not None:
             state[:, step] = pipeline.busy, pipeline.waiting, stored(pipeline)
-    return Outcome(told, late, *state)
+    return Outcome(told, late, state[0], state[1], state[2], watch.had)
 
 
 # ------------------------------------------------------------------ load and capacity
 
 
 def offered(town: Town, made: city.City, connect: Connect) -> Floats:
-    """Units that the rows of each step take."""
-    session, query = open_session(replace(town, lifespan=FOREVER), made, connect, budget=0, allocation=FIFO)
+    """Units that the rows of each step take; by the wall clock microseconds, by the ordinary operators."""
+    budget = 10**15 if town.clock.wall else 0
+    session, query = open_session(town, made, connect, FOREVER, budget=budget, allocation=FIFO)
     pipeline = session.engine.queries["near"].pipeline
     taken = np.zeros(town.steps)
-    for step, (until, rows) in enumerate(made.feed.pushes(STEP)):
+    for step, (until, rows) in enumerate(made.feed.pushes(town.clock.step)):
         for name, batch in rows.items():
             session.push(name, batch)
+        began = perf_counter()
         session.advance(until)
-        session.drain()
-        taken[step] = pipeline.spent
+        if not town.clock.wall:
+            session.drain()
+        taken[step] = 1e6 * (perf_counter() - began) if town.clock.wall else pipeline.spent
         query.changes()
     return taken
 
 
 @lru_cache
-def capacity(connect: Connect, seconds: float = 60.0) -> int:
-    """The budget: units a step that a steady load of 1× takes once windows have turned over."""
-    town = Town(seconds=seconds)
-    return round(float(offered(town, town.made(), connect)[settled() :].mean()))
-
-
-def settled() -> int:
-    """Steps until windows have turned over twice: what was built before a load began is gone."""
-    return round(2 * WINDOW / 1000 / STEP)
+def capacity(connect: Connect, clock: Clock = VIRTUAL) -> Budget:
+    """What a steady load of 1× takes once windows have turned over."""
+    town = Town(seconds=BRIEF if clock.wall else 60.0, clock=clock)
+    made = town.made()
+    if clock.wall:
+        offered(town, made, connect)  # the first loads kernels
+    taken = float(offered(town, made, connect)[town.settled :].mean())
+    return microseconds(taken) if clock.wall else units(round(taken))
 
 
 def needed(town: Town, made: city.City, connect: Connect) -> Floats:
@@ -194,14 +242,15 @@ def needed(town: Town, made: city.City, connect: Connect) -> Floats:
     )
 
 
-def until_calm(outcome: Outcome, budget: int, lifespan: int) -> list[float]:
+def until_calm(town: Town, outcome: Outcome, budget: Budget) -> list[float]:
     """After each burst that is followed by a calm: lifespans from its last row until the query is calm, and stays so for a lifespan."""
-    period, rest = round(EVERY / STEP), round((EVERY - LASTS) / STEP)
-    long = -(-lifespan // budget)
+    period, rest = town.minute, round((EVERY - LASTS) / town.clock.step)
+    lifespan = town.useful(budget)
+    long = ceil(lifespan / budget.lasts)
     found = []
     for end in range(period, len(outcome.busy) - rest + 1, period):
         busy = outcome.busy[end : end + rest]
         stays = np.convolve(busy, np.ones(long), mode="valid") == 0
         steps = int(stays.argmax()) if stays.any() else rest
-        found.append(steps * budget / lifespan)
+        found.append(steps * budget.lasts / lifespan)
     return found

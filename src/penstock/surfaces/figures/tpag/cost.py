@@ -13,24 +13,26 @@ from penstock.surfaces.figures.cacq.chart import Data, Sample, Sizes
 from penstock.surfaces.figures.runner import Connect, Tell
 from penstock.surfaces.figures.tpag.runs import FOREVER, PLAIN, SAMPLED, Day, opened, pushed
 
-ENOUGH = 10**9
-"""Units a step: more than any takes."""
+ENOUGH, ENOUGH_TIME = 10**9, "1000 seconds"
+"""Of a step: more than any takes."""
 WAYS: dict[str, dict[str, Any]] = {
     SAMPLED: {"allocation": "promote"},
     **{name: {"allocation": how, "sampling": False} for name, how in PLAIN.items()},
 }
 
 
-def measure(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def measure(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """CPU microseconds a tick; `sizes.xs` are ticks a second, `sizes.rows` seconds."""
-    for given in WAYS.values():
+    budget = ENOUGH_TIME if wall else ENOUGH
+    ways = {name: {"budget": budget, **given} for name, given in WAYS.items()}
+    for given in ways.values():
         _run(Day(seconds=10.0), connect, given)
     samples = []
     for rate in sizes.xs:
         day = Day(seconds=float(sizes.rows), rate=float(rate))
-        taken: dict[str, list[tuple[float, int]]] = {name: [] for name in WAYS}
+        taken: dict[str, list[tuple[float, int]]] = {name: [] for name in ways}
         for turn in range(sizes.turns):
-            for name, given in WAYS.items():
+            for name, given in ways.items():
                 tell(f"{rate:,} ticks a second: {name}, turn {turn + 1} of {sizes.turns}")
                 taken[name].append(_run(day, connect, given))
         for name, every in taken.items():
@@ -41,7 +43,7 @@ def measure(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
 
 def _run(day: Day, connect: Connect, given: dict[str, Any]) -> tuple[float, int]:
     """CPU microseconds a tick, and the most bytes that are kept."""
-    session, query = opened(day.text(FOREVER, counted=False), connect, budget=ENOUGH, **given)
+    session, query = opened(day.text(FOREVER, counted=False), connect, **given)
     feed = day.feed
     held = 0
     began = now()

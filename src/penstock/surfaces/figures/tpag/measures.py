@@ -74,23 +74,27 @@ def _days(sizes: Sizes, **given: Any) -> list[Day]:
     return [Day(seconds=float(sizes.rows), seed=SEED + n, **given) for n in range(sizes.turns)]
 
 
-def by_load(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def by_load(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """Every approach on Data Set 1; `sizes.xs` are loads."""
     samples = []
     for load in sizes.xs:
         for name in APPROACHES:
             tell(f"load {load}: {name}")
-            runs = [judged(true(d, connect), answers(d, name, load, connect)) for d in _days(sizes)]
+            runs = [
+                judged(true(d, connect), answers(d, name, load, connect)) for d in _days(sizes, wall=wall)
+            ]
             samples.append(_sample(name, load, runs))
     return Data(samples)
 
 
-def by_minute(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def by_minute(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """How many right answers there have been, by minutes of ticks."""
     samples = []
     for name in APPROACHES:
         tell(name)
-        found = [(day, true(day, connect), answers(day, name, LOAD, connect)) for day in _days(sizes)]
+        found = [
+            (day, true(day, connect), answers(day, name, LOAD, connect)) for day in _days(sizes, wall=wall)
+        ]
         for x in sizes.xs:
             runs = [judged(*_until(day, truth, one, 60 * x)) for day, truth, one in found]
             samples.append(_sample(name, x, runs, number=True))
@@ -104,12 +108,12 @@ def _until(day: Day, truth: Truth, found: Answers, seconds: int) -> tuple[Truth,
     return Truth(truth.counts[:many], truth.totals[:many]), Answers(found.price[:many], found.flag[:many])
 
 
-def by_shedding(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def by_shedding(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """TP-Ag, and whole windows or none, where windows follow each other; `sizes.xs` are loads."""
     samples = []
     for load in sizes.xs:
         tell(f"load {load}")
-        days = _days(sizes, slide=WINDOW)
+        days = _days(sizes, slide=WINDOW, wall=wall)
         runs = [judged(true(d, connect), answers(d, SAMPLED, load, connect)) for d in days]
         samples.append(_sample(SAMPLED, load, runs, number=True))
         runs = [judged(true(d, connect), _whole_windows(d, load, connect)) for d in days]
@@ -124,19 +128,19 @@ def _whole_windows(day: Day, load: float, connect: Connect) -> Answers:
     return answers(day, "trad", load, connect, feed=replace(day.feed, streams=streams), lifespan=FOREVER)
 
 
-def by_data_set(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def by_data_set(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """More and more of two sectors is significant; `sizes.xs` are shares in per cent."""
     samples = []
     for share in sizes.xs:
         for name in APPROACHES:
             tell(f"DS{share}: {name}")
-            days = _days(sizes, data_set=f"DS{share}")
+            days = _days(sizes, data_set=f"DS{share}", wall=wall)
             runs = [judged(true(d, connect), answers(d, name, LOAD, connect)) for d in days]
             samples.append(_sample(name, share, runs))
     return Data(samples)
 
 
-def by_error(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
+def by_error(sizes: Sizes, tell: Tell, connect: Connect, *, wall: bool = False) -> Data:
     """How far off a mean may be: ε as a number, as Cochran's formula and the text's examples have it, and relative to the mean."""
     samples = []
     for error in sizes.xs:
@@ -149,7 +153,7 @@ def by_error(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
                         d, SAMPLED, LOAD, connect, sampling_error=error / 100, sampling_relative=relative
                     ),
                 )
-                for d in _days(sizes)
+                for d in _days(sizes, wall=wall)
             ]
             samples.append(_sample(name, error, runs))
     return Data(samples)

@@ -43,11 +43,11 @@ def measure(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
 
 def _said(day: Day, load: float, connect: Connect) -> Floats:
     """[windows × sectors × columns]."""
-    units = budget(day, load, connect)
-    text = day.text(STEPS * units, counted=False)
+    has = budget(day, load, connect)
+    text = day.text(round(STEPS * has.lasts), counted=False)
     text = text.replace("AS price", "AS price, COUNT(*) AS ticks, SUM(S.price) AS total", 1)
     options: dict[str, Any] = {"allocation": "promote", "sampling_error": ANY}
-    session, query = opened(text, connect, budget=units, **options)
+    session, query = opened(text, connect, budget=has.given, **options)
     sheet = day.sheet(*COLUMNS)
     for _ in pushed(session, day.feed, day.step):
         sheet.take(query.changes())

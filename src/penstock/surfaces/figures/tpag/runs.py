@@ -6,6 +6,8 @@ rand, trad
 Load      units that a step's rows take on average, all worked on as they come. A load of 3 is a budget of a third of that.
 Steady    posts come for six minutes before the first tick: most sectors are in the news from the beginning, so the load is as high.
 Clock     virtual (a unit is a microsecond), so a run is the same whenever it is repeated. LIFESPAN: three steps.
+Wall      by the wall clock every tick that is worked on waits a while for an answer from elsewhere (`looked_up`): a hundred ticks by themselves
+          take less than the fixed cost of a step, and with many more any sample of them would be right.
 Windows   10 seconds, in which 500 ticks come: the dissertation's 500 tuples, every stock about once.
 """
 
@@ -14,10 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from time import perf_counter, sleep
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import market, queries
+from penstock.surfaces.figures.tp.clock import Budget, Watch, microseconds, units
 from penstock.surfaces.figures.tp.feed import Feed, stamps, times
 from penstock.surfaces.figures.tp.load import MICROSECONDS, Load
 from penstock.surfaces.figures.tpag.answers import COUNTED, Answers, Sheet, Truth, plain, sampled, truth
@@ -36,6 +43,10 @@ FOREVER = 10**15
 SAMPLED = "TP-Ag"
 PLAIN = {"PP": "promote", "sem": "semantic", "rand": "random", "trad": "fifo"}
 APPROACHES = (SAMPLED, *PLAIN)
+BRIEF = 20.0
+"""Seconds for which it is measured what a step takes, by the wall clock."""
+LOOK_UP = 1_000
+"""Microseconds that a tick waits, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Day:
     seed: int = 500
     slide: int = SLIDE
     rate: float = RATE
+    wall: bool = False
 
     @property
     def feed(self) -> Feed:
@@ -57,9 +69,10 @@ class Day:
         return self.slide / 1000
 
     def text(self, lifespan: int, *, counted: bool) -> str:
-        return queries.stock_aggregate(
+        text = queries.stock_aggregate(
             window=WINDOW, slide=self.slide, lifespan=lifespan, joined=True, counted=counted
         )
+        return text.replace("GROUP BY", "AND looked_up(S.price)\nGROUP BY") if self.wall else text
 
     def sheet(self, *columns: str) -> Sheet:
         return Sheet(self.feed, self.slide * 1000, columns)
@@ -89,12 +102,20 @@ def pushed(session: Any, feed: Feed, step: float) -> Iterator[int]:
 def opened(text: str, connect: Connect, **options: Any) -> tuple[Any, Any]:
     session: Any = connect(**options)
     session.execute(market.declarations())
+    session.create_function("looked_up", looked_up, returns="BOOLEAN", cost=LOOK_UP, vectorized=True)
     return session, session.query(text, name="means")
+
+
+def looked_up(prices: pa.Array) -> pa.Array:
+    """Ticks of which somebody elsewhere knows: all, but it takes time to hear of it."""
+    sleep(len(prices) * LOOK_UP / MICROSECONDS)
+    return pa.array(np.ones(len(prices), np.bool_))
 
 
 @lru_cache(maxsize=8)
 def true(day: Day, connect: Connect) -> Truth:
     """Without a limit, by levels."""
+    day = replace(day, wall=False)
     sheet = day.sheet(*COUNTED)
     session, query = opened(day.text(FOREVER, counted=True), connect)
     for _ in pushed(session, day.feed, day.step):
@@ -104,19 +125,23 @@ def true(day: Day, connect: Connect) -> Truth:
 
 @lru_cache(maxsize=8)
 def offered(day: Day, connect: Connect) -> float:
-    """Units a step that has ticks."""
+    """Units a step that has ticks; by the wall clock microseconds, since most of it is waiting."""
     session, query = opened(day.text(FOREVER, counted=False), connect, budget=0, allocation="fifo")
     pipeline = session.engine.queries["means"].pipeline
     taken: list[float] = []
+    began = perf_counter()
     for _ in pushed(session, day.feed, day.step):
         session.drain()
-        taken.append(pipeline.spent)
+        taken.append(1e6 * (perf_counter() - began) if day.wall else pipeline.spent)
         query.changes()
+        began = perf_counter()
     return sum(taken[1:]) / (len(taken) - 1)
 
 
-def budget(day: Day, load: float, connect: Connect) -> int:
-    return max(1, round(offered(day, connect) / load))
+def budget(day: Day, load: float, connect: Connect) -> Budget:
+    if not day.wall:
+        return units(max(1, round(offered(day, connect) / load)))
+    return microseconds(offered(replace(day, seconds=BRIEF, data_set="DS1"), connect) / load)
 
 
 def answers(
@@ -130,17 +155,20 @@ def answers(
     **options: Any,
 ) -> Answers:
     """What an approach says under a load; `feed`: if it is given part of the rows only, `lifespan`: if it may take longer."""
-    units = budget(day, load, connect)
+    has = budget(day, load, connect)
     tells = approach == SAMPLED
     sheet = day.sheet(*(("price", "__subsets") if tells else COUNTED))
     session, query = opened(
-        day.text(STEPS * units if lifespan is None else lifespan, counted=not tells),
+        day.text(round(STEPS * has.lasts) if lifespan is None else lifespan, counted=not tells),
         connect,
-        budget=units,
+        budget=has.given,
         allocation="promote" if tells else PLAIN[approach],
         sampling=tells,
         **options,
     )
+    watch = Watch(has)
+    watch.begin()
     for _ in pushed(session, feed or day.feed, day.step):
         sheet.take(query.changes())
+        watch.begin()
     return sampled(sheet) if tells else plain(sheet)
