@@ -112,14 +112,13 @@ def test_calm_is_counted_from_the_last_row_of_a_burst() -> None:
     assert overload.until_calm(Town(), outcome, units(750)) == [15.0]
 
 
-@pytest.mark.parametrize("allocation", ["trad", "promote"])
-def test_by_the_wall_clock_steps_take_their_time(allocation: str) -> None:
+def test_by_the_wall_clock_steps_take_their_time() -> None:
     """Three milliseconds a step for what takes tens of them; nothing is told that is not there, and nothing before its time."""
-    town = Town(seconds=8, load=4.0, clock=overload.WALL)
+    town = Town(seconds=8, load=4.0, lifespan=10**6, clock=overload.WALL)
     budget, made = microseconds(3_000), town.made()
     whole = overload.run(town, made, None, "fifo", penstock.connect)
     began = perf_counter()
-    outcome = checked(overload.run(town, made, budget, allocation, penstock.connect), whole, allocation)
+    outcome = checked(overload.run(town, made, budget, PROMOTE, penstock.connect), whole, PROMOTE)
     assert perf_counter() - began >= 7 * budget.lasts / 1e6
     assert 0 < outcome.told.sum() < whole.told.sum()
     assert outcome.busy.any() and 0 < outcome.had <= 1

@@ -17,9 +17,9 @@ from penstock.runtime.spending import LEAST, MOST, Spending
 DECLARED = """CREATE STREAM a (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0;
 CREATE STREAM b (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0"""
 THETA = (
-    "SELECT a.x, b.x AS y FROM a [RANGE 40], b [RANGE 40] WHERE a.x + b.x < 60 {} RANK 1 CRITERIA (a.x < 9)"
+    "SELECT a.x, b.x AS y FROM a [RANGE 40], b [RANGE 40] WHERE a.x + b.x < 12 {} RANK 1 CRITERIA (a.x < 3)"
 )
-STEPS, LENGTH = 30, 10
+STEPS, LENGTH = 20, 10
 
 
 def told(seed: int, lifespan: str, **options: Any) -> tuple[Counter[Any], bool, int]:
@@ -31,7 +31,7 @@ def told(seed: int, lifespan: str, **options: Any) -> tuple[Counter[Any], bool, 
     found: Counter[Any] = Counter()
     busy = False
     for step in range(STEPS):
-        many = 150 if 5 <= step < 15 else 5
+        many = 60 if 5 <= step < 15 else 5
         for name in "ab":
             at = sorted(rng.randrange(step * LENGTH, (step + 1) * LENGTH) for _ in range(many))
             session.push(name, [{"ts": t, "k": rng.randrange(9), "x": rng.randrange(60)} for t in at])
@@ -47,14 +47,14 @@ def told(seed: int, lifespan: str, **options: Any) -> tuple[Counter[Any], bool, 
 @pytest.mark.parametrize("allocation", ["promote", "fifo"])
 def test_without_a_lifespan_all_is_told_in_the_end(allocation: str) -> None:
     whole, _, _ = told(1, "")
-    found, busy, dropped = told(1, "", budget="1 milliseconds", allocation=allocation)
+    found, busy, dropped = told(1, "", budget="200 microseconds", allocation=allocation)
     assert busy and not dropped
     assert found == whole
 
 
 def test_what_is_told_is_true_and_the_rest_was_dropped() -> None:
     whole, _, _ = told(2, "")
-    found, busy, dropped = told(2, "LIFESPAN 4 MILLISECONDS", budget="1 milliseconds", allocation="promote")
+    found, busy, dropped = told(2, "LIFESPAN 2 MILLISECONDS", budget="200 microseconds", allocation="promote")
     assert busy and found <= whole
     assert (found == whole) is (not dropped)
 
