@@ -166,12 +166,14 @@ def hops(edges, indexes, order):
 
 BLOCK = 32
 """Rows that look ahead together: a few times as many as a core can wait for cache lines."""
+FEW, TURNS = 2, 12
+"""Looking ahead ends when so few chains are left, or after so many links: what they bring does not fit the first-level cache."""
 
 
 @inline
 def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, head, cursor):
-    """Bring what rows [begin, end) will meet on their first hop into the cache: their chains are followed all at once, a
-    link a turn and without branches, until few are left."""
+    """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second: chains are
+    followed all at once, a link a turn and without branches; those that have ended make room for the others."""
     hops = edges.shape[0] - 1
     for e in range(begin, end):
         i = np.int64(sides[ix(e)])
@@ -185,23 +187,36 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
         prefetch(head, b)
         cursor[0, ix(e - begin)] = q
         cursor[1, ix(e - begin)] = b
+    left = 0
     for j in range(end - begin):
         q = cursor[0, ix(j)]
         s = np.int64(head[ix(cursor[1, ix(j)])])
-        cursor[1, ix(j)] = s
-        prefetch(rows, plan[ix(q + T_BASE)] + max(s, 0) * plan[ix(q + T_WIDTH)])
-    left = end - begin
-    while 4 * left > BLOCK:
-        left = 0
-        for j in range(end - begin):
+        p = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
+        cursor[0, ix(left)] = q
+        cursor[1, ix(left)] = p
+        is_live = s >= plan[ix(q + T_TAIL)]
+        prefetch(rows, p if is_live else 0)
+        left += is_live
+    rounds = 0
+    while left > FEW and rounds < TURNS:
+        rounds += 1
+        on = 0
+        for j in range(left):
             q = cursor[0, ix(j)]
-            s = cursor[1, ix(j)]
-            base, width, tail = plan[ix(q + T_BASE)], plan[ix(q + T_WIDTH)], plan[ix(q + T_TAIL)]
-            after = rows[ix((base + s * width if s >= tail else 0) + plan[ix(q + T_FIELD)] + 1)]
-            s = after if s >= tail else np.int64(-1)
-            cursor[1, ix(j)] = s
-            prefetch(rows, base + max(s, 0) * width)
-            left += s >= tail
+            p = cursor[1, ix(j)]
+            s = rows[ix(p + plan[ix(q + T_FIELD)] + 1)]
+            if hops > 1:
+                z = q + HOP
+                if plan[ix(z + GIVER)] == plan[ix(q + TARGET)]:
+                    k = rows[ix(p + plan[ix(z + G_FIELD)])]
+                    prefetch(head, plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)])))
+            after = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
+            cursor[0, ix(on)] = q
+            cursor[1, ix(on)] = after
+            is_live = s >= plan[ix(q + T_TAIL)]
+            prefetch(rows, after if is_live else 0)
+            on += is_live
+        left = on
 
 
 @kernel

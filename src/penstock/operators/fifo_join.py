@@ -29,8 +29,9 @@ from penstock.operators.questions import Questions
 from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
-FAR = 1 << 21
-"""Bytes of live rows from which walks look ahead: more than the second-level cache of a core holds."""
+FAR = 1 << 19
+"""Bytes of live rows from which walks look ahead: with buckets, payload and what a step brings, more than the second-level
+cache of a core holds."""
 _NO_PLAN = np.empty(0, np.int64)
 
 

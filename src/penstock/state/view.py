@@ -1,7 +1,8 @@
 """A query's answer, kept up to date from its changes (Golab & Özsu 2005, Definition 2).
 
-The view holds on to the batches that were sent; rows that ended are dropped when a whole batch is over and
-when they have become the majority, so that upkeep is O(1) a change.
+The view holds on to the batches that were sent. Large ones are let go of when they are over; small ones, and those of which
+most has ended, are put together without the rows that ended. All that only when as much has come as is alive, so that upkeep is O(1) a
+change.
 
 WEAKEST, WEAK   a row is there until its exp
 STRICT          '-' takes away one equal row with the same exp
@@ -29,6 +30,11 @@ from penstock.state.arena import Arena
 from penstock.state.registry import Registry
 from penstock.state.roster import Roster
 
+LIMIT = 1 << 16
+"""Rows that may stay until somebody looks how many of them have ended."""
+LARGE = 1 << 12
+"""Rows of a batch, on average, from which it stays as it is until it is over: fewer are put together."""
+
 
 class View:
     """`types` are all columns of a change."""
@@ -41,7 +47,7 @@ class View:
         self._roster: Roster | None = None
         self._chunks: list[Batch] = []
         self._rows = 0
-        self._limit = 1 << 16
+        self._limit = LIMIT
         self._clock = EARLIEST
         """Until when changes were taken."""
 
@@ -67,7 +73,7 @@ class View:
             self._in_chunks().append(batch)
             self._rows += len(batch)
             self._arena.visits += len(batch)
-            if self._rows > self._limit:
+            if self._rows > self._limit and not self._drop(now):
                 self.compact(now)
         self._clock = now
 
@@ -89,6 +95,17 @@ class View:
             self._rows, self._roster, self._arena.arrays = len(self._chunks[0]), None, {}
         return self._chunks
 
+    def _drop(self, now: int) -> bool:
+        """Let go of large batches that are over, and copy nothing; whether that is enough."""
+        if self._rows < LARGE * len(self._chunks) or any(c.sign is not None for c in self._chunks):
+            return False
+        self._arena.visits += self._rows
+        alive = [int(np.count_nonzero(chunk.exp > now)) for chunk in self._chunks]
+        self._chunks = [chunk for chunk, rows in zip(self._chunks, alive, strict=True) if rows]
+        self._rows, live = sum(map(len, self._chunks)), sum(alive)
+        self._limit = max(LIMIT, self._rows + live)
+        return self._rows <= 3 * live
+
     def compact(self, now: int) -> None:
         """Let go of rows that ended."""
         if self._roster is not None:
@@ -97,7 +114,7 @@ class View:
         live = self._whole(now)
         self._chunks = [live]
         self._rows = len(live)
-        self._limit = max(1 << 16, 4 * self._rows)
+        self._limit = max(LIMIT, 4 * self._rows)
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
