@@ -90,6 +90,8 @@ class Classifiers:
         """Tells which rows stand back in their level (`flow.coverage`)."""
         self.noticed: Callable[[Stop, Determinant, Ints], None] | None = None
         """Looks at rows in which a classifier finds a level."""
+        self.recalled: Callable[[int, int, Ints], None] | None = None
+        """Looks at stored rows that turn out to have a level: of which input, which level, where they are."""
 
     def _empty(self) -> list[Stock]:
         """Stocks of no rows."""
@@ -259,11 +261,9 @@ class Classifiers:
     def assess_stored(self) -> float:
         """Ask built rows for their levels, as far as these can be told of them alone; returns the units that takes.
 
-        Only while nothing is in process: whoever meets level after level must find each row in one tier.
+        While something is in process they stay in their tiers: whoever meets level after level must find each row in one.
         """
-        if self.in_process:
-            return 0.0
-        spent = 0.0
+        spent, movable = 0.0, not self.in_process
         for which in self.routes_by:
             asked, stock = self._asked(which), self.stocks[which]
             alone = [one for one in asked if one.inputs == {which}]
@@ -273,8 +273,12 @@ class Classifiers:
                 continue
             rows = np.full((SLOTS + len(self.core.inputs), len(slots)), -1, np.int64)
             rows[TS], rows[SLOTS + which] = stock.ts[slots], slots
-            stock.level[slots] = self.levels_of(rows, frozenset({which}))
-            stock.move(slots, assessed=len(alone) == len(asked))
+            level = stock.level[slots] = self.levels_of(rows, frozenset({which}))
+            if movable:
+                stock.move(slots, assessed=len(alone) == len(asked))
+            if self.recalled is not None:
+                for one in np.unique(level[level < BACK_BURNER]).tolist():
+                    self.recalled(which, one, slots[level == one])
             spent += len(slots) * sum(one.cost for one in alone)
         return spent
 

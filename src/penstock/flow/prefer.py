@@ -61,13 +61,16 @@ class Prefer(Promote):
         if self.watching:
             scheduler.passes = self._passes
             for core, monitor in zip(scheduler.cores, self.monitors, strict=True):
-                core.noticed = monitor.found
+                core.noticed, core.recalled = monitor.found, monitor.recalled
+            scheduler.looked_back = self._look_around
 
     def begin_busy(self) -> None:
         super().begin_busy()
-        if self.watching:
-            for monitor in self.monitors:
-                monitor.look_around()
+        self.scheduler.begin_busy()
+
+    def _look_around(self) -> None:
+        for monitor in self.monitors:
+            monitor.look_around()
 
     def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
         if self.watching:
@@ -75,7 +78,7 @@ class Prefer(Promote):
                 own = {which: rows for (core, which), rows in arrived.items() if core == number}
                 monitor.fade(list(own.values()))
                 for which, rows in own.items():
-                    monitor.came(which, rows)
+                    monitor.came(which, rows, learn=bool(self.scheduler.active))
         return super().admitted(arrived, moment)
 
     def _passes(self, core: int, stop: Stop, rows: Ints) -> None:
@@ -120,6 +123,7 @@ class Prefer(Promote):
             return
         if self.trigger is not None and self.plan is not None:
             self._static = self.plan.cost
+        self.scheduler.look_back()
         after = self.scheduler.active, [stop.assessed for core in self.scheduler.cores for stop in core.stops]
         self._since += 1
         grown = [monitor.grown() for monitor in self.monitors]
@@ -216,8 +220,6 @@ class Prefer(Promote):
                 level = self._doubtful(n, mine)
                 if level is not None:
                     self.scheduler.doubtful[n, route[0].route] = level
-        if plan.active:
-            self.scheduler.look_back()
         if changed:
             self.scheduler.rearrange(changed)
 

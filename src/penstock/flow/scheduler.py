@@ -96,6 +96,8 @@ class Scheduler:
         """By core and stream of whose rows some promise something: the best level that others of them may meet all the same."""
         self.made: Callable[[int, Ints], None] | None = None
         """Looks at results."""
+        self.looked_back: Callable[[], None] | None = None
+        """Is told when stored rows were asked for their levels."""
         self.coverage = Coverages(())
         """What COVER promises."""
         self._asked: frozenset[int] = frozenset()
@@ -167,6 +169,10 @@ class Scheduler:
             ),
             default=None,
         )
+
+    def begin_busy(self) -> None:
+        """Rows begin to wait; those that are stored came while nobody was asked."""
+        self._asked = frozenset()
 
     def begin(self) -> None:
         """A step begins."""
@@ -340,6 +346,8 @@ class Scheduler:
         """Ask stored rows for their levels, once levels are active of which they were not asked."""
         if self.active - self._asked:
             self._due += sum(core.assess_stored() for core in self.cores)
+            if self.looked_back is not None:
+                self.looked_back()
         self._asked = self.active
 
     def cover(self, coverage: Coverages) -> None:

@@ -36,6 +36,8 @@ LASTS = 4.0
 """How many times as long as rows are alive it takes to forget them: who mattered is likely to come again."""
 SURPRISED = 3.0
 """So many rows with a value were to be expected of a stream, and there was none: it does not have the value."""
+UNSEEN = 0.5
+"""Rows with a value that are taken to have come though none did: it was not known for long, or the next one may be the first."""
 SLOWLY = 0.98
 """What is left of a count after a step if rows stay for ever."""
 
@@ -95,11 +97,11 @@ class Monitor:
 
     # ------------------------------------------------------------------ rows are counted
 
-    def came(self, which: int, rows: Ints) -> None:
-        """Rows of a stream come."""
+    def came(self, which: int, rows: Ints, *, learn: bool) -> None:
+        """Rows of a stream come. `learn`: levels are active; before, nobody is asked, and stored rows will be when they are."""
         slots = rows[SLOTS + which]
         self._meet(which, slots)
-        if which in self.ranked and not self._sorted_first(which):
+        if learn and which in self.ranked and not self._sorted_first(which):
             self._sample(which, slots)
 
     def _meet(self, which: int, slots: Array) -> None:
@@ -148,22 +150,14 @@ class Monitor:
                 if (number, one) in self.sketches:
                     self.sketches[number, one].count(partner, keys[level == one])
 
-    def look_around(self) -> None:
-        """Rows that are there and were never classified: which of them are significant, and whom may they meet?"""
-        if not self.attributes:
-            return
-        for which in sorted(self.ranked):
-            self._sample(which, self._unclassified(which))
-        for which in self.core.routes_by:
-            held = self.core.stocks[which].stored()
-            self._meet(which, held)
+    def recalled(self, which: int, level: int, slots: Ints) -> None:
+        """Stored rows that came before anybody asked turn out to be of a level."""
+        self._count(which, level, slots)
 
-    def _unclassified(self, which: int) -> Ints:
-        """Rows that were built before anything was classified."""
-        stock = self.core.stocks[which]
-        slots = stock.stored()
-        found: Ints = slots[(stock.built[slots] < 0) & (stock.level[slots] == BACK_BURNER)].astype(np.int64)
-        return found
+    def look_around(self) -> None:
+        """Stored rows have been asked for their levels: whom may those that are significant meet?"""
+        for which in self.core.routes_by if self.attributes else ():
+            self._meet(which, self.core.stocks[which].stored())
 
     def _levels_of(self, which: int, slots: Ints) -> Ints:
         """Levels of rows, as far as they can be told of one alone."""
@@ -221,7 +215,7 @@ class Monitor:
             rows[mine] -= other.counted(which)[theirs]
         all_ = sketch.came[which]
         rate = self.core.arrived_of_late.get(which, 0.0) / all_ if all_ > 0 else 0.0
-        return np.maximum(rows, 0.0) * rate
+        return (np.maximum(rows, 0.0) + UNSEEN) * rate
 
     def fade(self, arrived: Sequence[Ints]) -> None:
         """Before a step's rows are counted: forget as much as has left the windows since the last."""
