@@ -123,7 +123,8 @@ class Prefer(Promote):
             return
         if self.trigger is not None and self.plan is not None:
             self._static = self.plan.cost
-        self.scheduler.look_back()
+        if self.scheduler.unasked and any(monitor.may_meet() for monitor in self.monitors):
+            self.scheduler.look_back()
         after = self.scheduler.active, [stop.assessed for core in self.scheduler.cores for stop in core.stops]
         self._since += 1
         grown = [monitor.grown() for monitor in self.monitors]

@@ -36,7 +36,7 @@ PARTS = 32
 SOME = 16
 """The least rows that are worth a block by the wall clock."""
 BLOCK, FEW = 1024, 64
-"""Rows that are taken at once at the most; and as long as it is not known what they take."""
+"""Rows that are taken at once at the most; and from how many on it is known what they take: before, no more than were taken till then."""
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ class Scheduler:
             if job.sorts
             else max(stop.cost, 1.0)
         )
-        most = BLOCK if job.sorts or stop.came >= FEW else FEW
+        most = BLOCK if job.sorts or stop.came >= FEW else 1 + int(stop.came)
         if self.lifespan is not None:
             units = min(units, self.lifespan / self.pace / PARTS)
         return max(self.least, int(min(most, units / price)))
@@ -342,9 +342,14 @@ class Scheduler:
                     if rows is not None:
                         core.put_aside(stop, rows, self.active)
 
+    @property
+    def unasked(self) -> bool:
+        """Whether levels are active of which stored rows were not asked."""
+        return bool(self.active - self._asked)
+
     def look_back(self) -> None:
         """Ask stored rows for their levels, once levels are active of which they were not asked."""
-        if self.active - self._asked:
+        if self.unasked:
             self._due += sum(core.assess_stored() for core in self.cores)
             if self.looked_back is not None:
                 self.looked_back()

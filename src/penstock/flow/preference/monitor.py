@@ -37,7 +37,8 @@ LASTS = 4.0
 SURPRISED = 3.0
 """So many rows with a value were to be expected of a stream, and there was none: it does not have the value."""
 UNSEEN = 0.5
-"""Rows with a value that are taken to have come though none did: it was not known for long, or the next one may be the first."""
+"""Of a stream that has some of the values: rows with each of the others that are taken to have come. It was not known for long, or the
+next row may be the first."""
 SLOWLY = 0.98
 """What is left of a count after a step if rows stay for ever."""
 
@@ -154,6 +155,19 @@ class Monitor:
         """Stored rows that came before anybody asked turn out to be of a level."""
         self._count(which, level, slots)
 
+    def may_meet(self) -> bool:
+        """Whether stored rows of a stream that has levels have a value in common with stored rows of another."""
+        for one in self.attributes:
+            held = {i: self._held(i, index) for i, index in one.sides.items() if i in self.core.routes_by}
+            for which in self.ranked & set(held):
+                if any(np.isin(held[i], held[which]).any() for i in held if i != which):
+                    return True
+        return False
+
+    def _held(self, which: int, index: int) -> Ints:
+        stock = self.core.stocks[which]
+        return stock.indexes[index].key[stock.stored()]
+
     def look_around(self) -> None:
         """Stored rows have been asked for their levels: whom may those that are significant meet?"""
         for which in self.core.routes_by if self.attributes else ():
@@ -215,7 +229,8 @@ class Monitor:
             rows[mine] -= other.counted(which)[theirs]
         all_ = sketch.came[which]
         rate = self.core.arrived_of_late.get(which, 0.0) / all_ if all_ > 0 else 0.0
-        return (np.maximum(rows, 0.0) + UNSEEN) * rate
+        rows = np.maximum(rows, 0.0)
+        return (rows + UNSEEN) * rate if rows.any() else rows
 
     def fade(self, arrived: Sequence[Ints]) -> None:
         """Before a step's rows are counted: forget as much as has left the windows since the last."""

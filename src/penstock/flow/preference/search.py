@@ -17,7 +17,8 @@ from dataclasses import replace
 from penstock.flow.preference.model import Level, Places, Plan, Problem, judged, looked_up
 
 INFERIOR = 0.02
-"""A value whose product of frequencies is less than this part of the best of its rank is dropped."""
+"""A value whose product of frequencies is less than this part of the best of its level is dropped. Other levels are no measure: results
+need a row of every stream, also of one whose values are many and each of them rare."""
 
 
 def basic(problem: Problem) -> Plan:
@@ -35,12 +36,9 @@ def pruned(problem: Problem) -> Plan:
 
 def prune(levels: Sequence[Level]) -> tuple[Level, ...]:
     """Fewer values, fewer designated operators (§6.5.5)."""
-    best: dict[int, float] = {}
-    for one in levels:
-        best[one.rank] = max([best.get(one.rank, 0.0), *one.products])
     kept = []
     for one in levels:
-        least = INFERIOR * best[one.rank]
+        least = INFERIOR * max(one.products, default=0.0)
         left = one.only(
             k for k, (product, there) in enumerate(zip(one.products, one.everywhere, strict=True))
             if there and product > 0 and product >= least

@@ -6,7 +6,7 @@ Need      what rank 1 takes by itself, in bursts: its ticks and the posts that t
 Capacity  the budget: work units a step, `room` times the need, or as much more as the calm takes. So rank 1 fits with all its
           partners; all of it takes many times as much, which is measured too.
 Clock     virtual: a unit is a microsecond of processing, and a step of `STEP` seconds of event time lasts as many as it has units. So a run
-          is the same whenever it is repeated. A lifespan is `STEPS` steps.
+          is the same whenever it is repeated. A lifespan is `STEPS` steps, or fewer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from penstock.surfaces.figures.pr.approaches import ALLOCATION, TRAD, settle
 from penstock.surfaces.figures.runner import Connect
 from penstock.surfaces.figures.tp import market, queries
-from penstock.surfaces.figures.tp.feed import Feed
+from penstock.surfaces.figures.tp.feed import Feed, times
 from penstock.surfaces.figures.tp.load import MICROSECONDS, Floats, Ints, Load
 from penstock.surfaces.figures.tp.outcomes import stored
 from penstock.surfaces.figures.tp.stocks import SECTORS, SUBSECTORS
@@ -43,7 +43,8 @@ class Floor:
 
     `named`: of the subsectors that matter, those that are posted about. `sector`: all joins are by it. `window`: in seconds, in which
     `TICKS` ticks a second come. `posts`: in a burst, of each stream, a second; `calm`: otherwise. Streams that are
-    joined by sector have as many posts about each sector as the others about each subsector.
+    joined by sector have as many posts about each sector as the others about each subsector. `vain`: what rank 1 needs is with
+    joins that meet all partners at once. `lifespan`: in steps.
     """
 
     data_set: str = "DS1"
@@ -59,6 +60,8 @@ class Floor:
     promising: float | None = 0.15
     levels: int = LEVELS
     room: float = ROOM
+    vain: bool = False
+    lifespan: int = STEPS
     seed: int = 2013
 
     @property
@@ -81,6 +84,11 @@ class Floor:
     @property
     def streams(self) -> tuple[str, ...]:
         return queries.POSTS[: self.joins]
+
+    def by(self, stream: str) -> str:
+        """The column by which a stream is joined."""
+        broad = self.streams if self.sector else queries.broad(self.paths)
+        return "sector" if stream in broad else "subsector"
 
     @property
     def made(self) -> market.Market:
@@ -187,7 +195,7 @@ def fed(session: Any, feed: Feed, more: int = 0) -> Iterator[int]:
 def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD) -> Outcome:
     """What an approach makes of a budget; no budget: all there is."""
     given = {} if budget is None else {"budget": budget, "allocation": ALLOCATION[approach]}
-    session, query = opened(floor, FOREVER if budget is None else STEPS * budget, connect, **given)
+    session, query = opened(floor, FOREVER if budget is None else floor.lifespan * budget, connect, **given)
     pipeline = session.engine.queries["posted"].pipeline
     if budget is not None:
         settle(pipeline, approach)
@@ -195,7 +203,7 @@ def run(floor: Floor, budget: int | None, connect: Connect, approach: str = TRAD
     told, ages = (np.zeros((n, LEVELS + 1), np.int64) for n in (floor.steps, 4 * STEPS))
     kept: list[tuple[int, int]] = []
     pairs = worse = 0
-    for step, _ in enumerate(fed(session, feed, STEPS)):  # a burst is the last that comes
+    for step, _ in enumerate(fed(session, feed, floor.lifespan)):  # a burst is the last that comes
         changes = query.changes()
         if len(changes):
             came = (changes["__ts"].cast(pa.int64()).to_numpy() - feed.start) // round(STEP * MICROSECONDS)
@@ -235,15 +243,29 @@ def best(floor: Floor) -> Feed:
     """The rows that results of rank 1 are made of: its ticks, and posts about their businesses."""
     made = floor.made
     level = dict(zip(made.stocks.symbol.to_pylist(), (made.stocks.level == 1).tolist(), strict=True))
-    broad = floor.streams if floor.sector else queries.broad(floor.paths)
     rows = dict(made.feed.streams)
     ticks = rows["stock"]
     rows["stock"] = ticks.filter(pa.array([level[s] for s in ticks.column("symbol").to_pylist()]))
     for name in floor.streams:
-        by = "sector" if name in broad else "subsector"
+        by = floor.by(name)
         wanted = rows["stock"].column(by).unique()
         rows[name] = rows[name].filter(pc.is_in(rows[name].column(by), wanted))
     return replace(made.feed, streams=rows)
+
+
+def vain(floor: Floor, feed: Feed) -> Floats:
+    """Ticks without rank 1 that the posts of rank 1 (`feed`) meet in each step if they meet all partners at once."""
+    ticks, met = floor.made.feed.streams["stock"], np.zeros(floor.steps)
+    step, window = round(STEP * MICROSECONDS), round(floor.window * MICROSECONDS)
+    for name in floor.streams:
+        by, posts = floor.by(name), feed.streams[name]
+        for business in posts.column(by).unique():
+            at = times(posts.filter(pc.equal(posts.column(by), business)))
+            for rows, sign in ((ticks, 1), (feed.streams["stock"], -1)):
+                there = times(rows.filter(pc.equal(rows.column(by), business)))
+                found = np.searchsorted(there, at, "right") - np.searchsorted(there, at - window, "right")
+                np.add.at(met, (at - feed.start) // step, sign * found)
+    return met
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +282,9 @@ class Capacity:
 def capacity(floor: Floor, connect: Connect) -> Capacity:
     feed = floor.made.feed
     every = offered(floor, feed, connect)
-    need = float(offered(floor, best(floor), connect)[floor.bursts].mean())
+    wanted = best(floor)
+    taken = offered(floor, wanted, connect) + (vain(floor, wanted) if floor.vain else 0)
+    need = float(taken[floor.bursts].mean())
     rows = np.array([sum(len(b) for b in rows.values()) for _, rows in feed.pushes(STEP)])
     calm = float(every[floor.quiet].mean())
     budget = floor.room * max(need + float(rows[floor.bursts].mean()), calm)

@@ -25,9 +25,10 @@ APPROACHES = (PR_JOIN, PR_PRUNE, SEM, RAND, TRAD)
 SIDE_BY_SIDE = (PR_JOIN, PR_PRUNE)
 MORE, NO_FEWER = 1.5, 0.98
 """Of the atomic join's results of rank 1: where three of four partners matter to nobody, and everywhere."""
-SECTORS = Floor(sector=True, window=10.0, each=25, promising=None, posts=40.0, calm=0.3, room=1.0)
-"""Posts about sectors, as in chapter 5: there are few, and each has many partners. Rank 1 just fits: where there is room for a quarter more,
-the atomic join can afford most of what it makes in vain."""
+SECTORS = Floor(sector=True, window=10.0, each=25, promising=None, posts=40.0, calm=0.3, room=1.0, lifespan=5)
+"""Posts about sectors, as in chapter 5: there are few, and each has many partners. Rank 1 just fits: with room for a quarter more, or a
+lifespan as long as a burst, which gives the units of as many steps again when it is over, the atomic join can afford most of what it
+makes in vain. (The dissertation's lifespan is a thousandth of chapter 6's here.)"""
 JOINED = {
     2: SECTORS,
     4: replace(SECTORS, joins=4, posts=6.0, calm=0.5),

@@ -102,8 +102,8 @@ def told(one: Outcome, rank: int, until: int | None = None) -> int:
 
 
 def gain(mine: Sample, theirs: Sample) -> float:
-    """How many times the results, seed by seed; of none at all, those of one."""
-    return mine.against(replace(theirs, turns=tuple(max(turn, 1.0) for turn in theirs.turns)))
+    """How many times the results, of all seeds together: of one alone a few posts may decide. Of none at all, those of one."""
+    return sum(mine.turns) / max(sum(theirs.turns), 1.0)
 
 
 def gains(data: Data, one: str, other: str) -> list[tuple[float, float]]:

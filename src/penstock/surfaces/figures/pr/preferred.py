@@ -32,6 +32,9 @@ JOINED = {
 }
 """By joins. Results are a product over all streams of posts, so that there must be fewer of these; and of subsectors that matter
 so many must be named that one of them has as many posts as another subsector: else eight joins find nothing of rank 1."""
+PATHS = replace(JOINED[8], vain=True)
+"""Of several paths every second is by sector, and a post meets the ticks of its whole sector at once: ten times those of rank 1. Without
+units for these nobody would tell more than a few results."""
 
 
 def bars(data: Data) -> list[Point]:
@@ -166,8 +169,8 @@ CHARTS = (
         f"whatever the number of paths {PR_PRUNE} tells at least {PROMOTED} times as many results of rank 1 as promotion alone, and as many as {PR}"
         f" within {ALIKE:g} %",
         "PR-Prune more of rank 1 than PR and PP with 1, 2, 4 and 8 paths",
-        swept(lambda paths, periods: replace(JOINED[8], paths=paths, periods=periods), OPTIMIZED),
-        Sizes((1, 8), rows=2, turns=1),
+        swept(lambda paths, periods: replace(PATHS, paths=paths, periods=periods), OPTIMIZED),
+        Sizes((1, 8), rows=2, turns=2),
         Sizes((1, 2, 4, 8), rows=5, turns=3),
         asked=lambda data: [ahead(data, PR_PRUNE, PP, PROMOTED), _alike(data)],
         words=lambda data: [ahead(data, PR_PRUNE, PR, 1)],

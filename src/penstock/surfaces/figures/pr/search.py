@@ -16,7 +16,6 @@ from penstock.surfaces.benches.points import Point
 from penstock.surfaces.figures.bars import at_most
 from penstock.surfaces.figures.cacq.chart import Chart, Data, Sample, Sizes
 from penstock.surfaces.figures.pr.approaches import PR, PR_PRUNE
-from penstock.surfaces.figures.pr.floor import STEPS as LIFESPAN
 from penstock.surfaces.figures.pr.floor import Floor, capacity, fed, opened
 from penstock.surfaces.figures.pr.measures import SOURCE
 from penstock.surfaces.figures.pr.preferred import JOINED
@@ -30,7 +29,7 @@ PAPER = {1: 31.6, 8: 14.3}
 def problems(floor: Floor, connect: Connect) -> list[Problem]:
     """What is to be planned in a run; nothing where there is nothing to look up."""
     budget = capacity(floor, connect).budget
-    session, query = opened(floor, LIFESPAN * budget, connect, budget=budget, allocation="prefer")
+    session, query = opened(floor, floor.lifespan * budget, connect, budget=budget, allocation="prefer")
     allocation: Any = session.engine.queries["posted"].pipeline.allocation
     kept: list[Problem] = []
 
