@@ -143,6 +143,28 @@ def test_it_goes_on_where_it_was(name: str, lifespan: str, tmp_path: Path) -> No
         assert said.learnt == truth.learnt > 0
 
 
+def test_what_stored_rows_are_asked_teaches_the_values_of_all_of_them() -> None:
+    """Windows were filled while it was calm and nobody was asked; when levels become active, no value of theirs is unknown."""
+    session = opened(QUERIES["star"], budget=4_000, allocation="prefer")
+    for step in range(5):
+        for name, own in (("a", range(400)), ("b", range(40))):
+            rows = [
+                {"ts": 10 * step, "k": 7 * n % 500, "s": "", "g": 0, "r": int(n % 10 == step)} for n in own
+            ]
+            session.push(name, rows)
+        session.advance(10 * step + 9)
+    pipeline = session.engine.queries["q"].pipeline
+    assert not pipeline.busy
+    for name in "bc":
+        session.push(name, [{"ts": 50, "k": n % 500, "s": "", "g": 0, "r": 0} for n in range(6_000)])
+    session.advance(59)
+    (monitor,) = pipeline.allocation.monitors
+    sketch = monitor.sketches[monitor.attributes[0].number, 1]
+    assert pipeline.busy
+    assert len(sketch) == sketch.room
+    assert sketch.total.sum() == 200, "each of them is counted once"
+
+
 def test_where_nothing_is_promising_it_is_promotion() -> None:
     """Rows that matter have values that others have not, or that nobody is asked for by; and rows meet all levels at once."""
     lone = "SELECT a.k, a.r FROM a [RANGE 60], b [RANGE 60] WHERE a.k + 100 = b.k" + RANKS

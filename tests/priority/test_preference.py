@@ -130,6 +130,9 @@ def test_values_that_come_to_hardly_anything_are_dropped() -> None:
     assert kept.values == (1, 3)
     (kept,) = prune([some, level(1, values=(4,), significant=(11.0,), promising=(10.0,))])[:1]
     assert kept.values == (1, 4), "less than the part of the best that is kept"
+    many = {"values": (5,), "significant": (1e6,), "promising": (1e6,)}
+    for elsewhere in (level(route=1, **many), level(1, run=1, **many), level(rank=2, **many)):
+        assert prune([some, elsewhere])[0].values == (1, 3), "results need rows of every path, however rare"
 
 
 def test_the_best_rank_counts_most() -> None:

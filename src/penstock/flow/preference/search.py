@@ -17,8 +17,8 @@ from dataclasses import replace
 from penstock.flow.preference.model import Level, Places, Plan, Problem, judged, looked_up
 
 INFERIOR = 0.02
-"""A value whose product of frequencies is less than this part of the best of its level is dropped. Other levels are no measure: results
-need a row of every stream, also of one whose values are many and each of them rare."""
+"""A value whose product of frequencies is less than this part of the best of its path and rank is dropped. Other paths are no measure:
+results need a row of every stream, also of one whose values are many and each of them rare."""
 
 
 def basic(problem: Problem) -> Plan:
@@ -36,9 +36,13 @@ def pruned(problem: Problem) -> Plan:
 
 def prune(levels: Sequence[Level]) -> tuple[Level, ...]:
     """Fewer values, fewer designated operators (§6.5.5)."""
+    best: dict[tuple[int, int, int], float] = {}
+    for one in levels:
+        path = one.route, one.run, one.rank
+        best[path] = max([best.get(path, 0.0), *one.products])
     kept = []
     for one in levels:
-        least = INFERIOR * max(one.products, default=0.0)
+        least = INFERIOR * best[one.route, one.run, one.rank]
         left = one.only(
             k for k, (product, there) in enumerate(zip(one.products, one.everywhere, strict=True))
             if there and product > 0 and product >= least
