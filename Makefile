@@ -18,9 +18,10 @@ figures: $(DEV)
 
 # Kernels are compiled once, before the workers start: two workers compiling the same kernel cost twice the time.
 WARM = @$(BIN)/python -m penstock.surfaces.warm
+# A worker that is done takes over half of what another still has: tests on Spark are long, and all in one place.
 test: $(DEV)
 	$(WARM)
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .
