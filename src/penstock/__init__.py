@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, overload
 from penstock.errors import (
     BindError,
     DataError,
+    OverloadWarning,
     ParseError,
     PenstockError,
     PlanError,
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BindError",
     "DataError",
+    "OverloadWarning",
     "ParseError",
     "PenstockError",
     "PlanError",

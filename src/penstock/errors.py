@@ -64,3 +64,7 @@ class DataError(PenstockError):
 
 class StateError(PenstockError):
     """The session, query or checkpoint is not in a state that allows this."""
+
+
+class OverloadWarning(UserWarning):
+    """What waits for a query grows without end."""

@@ -389,6 +389,15 @@ class Engine:
             if isinstance(s.pipeline, Ranked) and s.rider is not None
         }
 
+    def endless(self) -> list[str]:
+        """Queries for which more and more waits that nothing bounds."""
+        return [
+            s.name
+            for tail in self.tails.values()
+            if isinstance(tail.pipeline, Ranked) and tail.pipeline.endless
+            for s in tail.standings
+        ]
+
     def dropped(self) -> dict[str, pa.Table]:
         """By query: what was dropped since somebody asked last, where it is kept."""
         return {

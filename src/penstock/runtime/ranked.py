@@ -42,6 +42,7 @@ from penstock.rules.walk import every
 from penstock.runtime.above import Said, table_schemas
 from penstock.runtime.core import CoreRun, Workshop
 from penstock.runtime.covering import Covering
+from penstock.runtime.growth import Growth
 from penstock.runtime.incoming import Incoming, Slice
 from penstock.runtime.pipeline import Key, Pipeline, told
 from penstock.runtime.rider import Rider
@@ -139,6 +140,7 @@ class Ranked(Pipeline):
         """Units of the last step."""
         self._eased: float | None = None
         """By the wall clock: what a unit takes by the ordinary operators, of what it takes along routes."""
+        self.growth = Growth()
         self._easy = 0
         """Steps of late in which these could have done all that came."""
         if was is not None:
@@ -273,15 +275,17 @@ class Ranked(Pipeline):
         if self._would_do():
             self.scheduler.let_go()
             self._quiet = QUIET
-        waits = self.scheduler.waiting
+        waits, backlog = self.scheduler.waiting, self.scheduler.backlog()
+        self.growth.note(backlog)
         if not waits:
             self._quiet += 1
-        elif self.scheduler.backlog() > self._moment.units:
+        elif backlog > self._moment.units:
             self._quiet = 0
         if not waits and (self._quiet >= QUIET or whole):
             for core in self._cores:
                 core.calm_down(self._now)
             self.busy = False
+            self.growth.stop()
 
     def _would_do(self) -> bool:
         """Whether what comes has been little enough for the ordinary operators for some steps. Without a lifespan nothing is let go of."""
@@ -413,6 +417,11 @@ class Ranked(Pipeline):
         """Rows, whole or partial, that wait."""
         return self.scheduler.waiting
 
+    @property
+    def endless(self) -> bool:
+        """What waits grows and grows, and nothing will ever be dropped."""
+        return self.scheduler.lifespan is None and self.growth.goes_on
+
     def holdings(self, node: Node) -> list[Holding]:
         """At the root: what waits where."""
         if not any(node is one.root.node for one in self.riders.every):
@@ -434,6 +443,9 @@ class Ranked(Pipeline):
         return {
             "busy": self.busy,
             "waiting": self.waiting,
+            "backlog": round(self.scheduler.backlog()) if self.busy else 0,
+            "growth": round(self.growth.a_step),
+            "endless": self.endless,
             "active": sorted(self.scheduler.active) if self.busy else [],
             **({} if one.aside is None else {"dropped_beyond": one.aside.beyond}),
             **one.tallies.json(),
@@ -469,6 +481,7 @@ class Ranked(Pipeline):
             "now": self._now,
             "time": [self._time, self._quiet, self._steps],
             "units": [self.owed, self._price, self.spent],
+            "growth": self.growth.save(),
             "scheduler": self.scheduler.save(arena),
             "allocation": self.allocation.save(),
             "coverage": [one.save() for _, one in self.scheduler.coverage.every],
@@ -480,6 +493,8 @@ class Ranked(Pipeline):
         self.fed, self._now = was["fed"], was["now"]
         self._time, self._quiet, self._steps = was["time"]
         self.owed, self._price, self.spent = was["units"]
+        if "growth" in was:
+            self.growth.take_up(was["growth"])
         for routes, wanted in zip(self._routes, was["wanted"], strict=True):
             routes.wanted |= frozenset(wanted)
         self.scheduler.take_up(self.arena, was["scheduler"])

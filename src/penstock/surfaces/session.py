@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from penstock.data.batch import Column
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.errors import BindError, DataError, PenstockError, PlanError, StateError
+from penstock.errors import BindError, DataError, OverloadWarning, PenstockError, PlanError, StateError
 from penstock.language import (
     AlterQuery,
     CreateQuery,
@@ -72,6 +73,8 @@ class Session:
         self.engine.spending.wall = options.wall
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
+        self._warned: set[str] = set()
+        """Queries of which it was said that what waits for them grows without end."""
 
     def tune(self, **given: object) -> None:
         """Change `eager`, `lazy` or `partitions` while queries run; answers stay what they are."""
@@ -341,6 +344,19 @@ class Session:
         With `stream` this is said of one stream only: how an idle one stops holding the others back.
         """
         self.engine.advance(self.instant(until), None if stream is None else self._stream(stream))
+        self._warn()
+
+    def _warn(self) -> None:
+        """Once of every query for which more and more waits that no LIFESPAN bounds."""
+        for name in set(self.engine.endless()) - self._warned:
+            self._warned.add(name)
+            load = self.engine.loads()[name]
+            warnings.warn(
+                f"query {name} has no LIFESPAN and more comes than its budget reaches for: {load['waiting']:,} rows wait, and what they take grows by"
+                f" {load['growth']:,} units a step; give it a LIFESPAN, or the session a larger budget",
+                OverloadWarning,
+                stacklevel=3,
+            )
 
     def drain(self) -> None:
         """Work on everything that waits because a step's budget did not reach, however long it takes."""

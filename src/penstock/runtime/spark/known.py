@@ -206,6 +206,9 @@ def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
     order = sorted(ranks, key=lambda rank: (rank is None, rank))
     return {
         "waiting": sum(cell["waiting"] for cell in told),
+        "backlog": sum(cell["backlog"] for cell in told),
+        "growth": sum(cell["growth"] for cell in told),
+        "endlessCells": sum(cell["endless"] for cell in told),
         "busyCells": sum(cell["busy"] for cell in told),
         "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
         **_covered(told),

@@ -15,7 +15,6 @@ from penstock.surfaces.figures.pp.overload import (
     ALLOCATIONS,
     BASE,
     BRIEF,
-    BURST,
     EVERY,
     FIFO,
     LASTS,
@@ -90,7 +89,9 @@ def _offered(town: Town, made: City, connect: Connect) -> Floats:
         return offered(town, made, connect)
     low, high = (
         float(offered(one, one.made(), connect)[one.settled :].mean())
-        for one in (replace(town, seconds=BRIEF / 2, load=load, burst=1.0) for load in (BASE, BURST))
+        for one in (
+            replace(town, seconds=BRIEF / 2, load=load, burst=1.0) for load in (BASE, town.clock.burst)
+        )
     )
     calm = np.arange(town.steps) % town.minute < town.minute * (1 - LASTS / EVERY)
     return np.where(calm, low, high)

@@ -50,16 +50,18 @@ ALLOCATIONS = (TRAD, FIFO, RANDOM, SEMANTIC, PROMOTE)
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`step`: seconds of event time; `times`: how many times as many rows come."""
+    """`step`: seconds of event time; `times`: how many times as many rows come; `burst`: times the capacity."""
 
     step: float = STEP
     times: float = 1.0
+    burst: float = BURST
     wall: bool = False
 
 
 VIRTUAL = Clock()
-WALL = Clock(1.0, 10.0, wall=True)
-"""So many rows that what a step takes by itself, a millisecond or two, is the smaller part of it: else twice the rows would not be twice the load."""
+WALL = Clock(1.0, 10.0, 3.0, wall=True)
+"""So many rows that what a step takes by itself, a millisecond or two, is the smaller part of it: else twice the rows would not be twice the load. Capacity is
+that of the ordinary operators; along routes rows take up to three times as long, so that a burst is half as high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Town:
 
 
 def fluctuating(data_set: str, seconds: float, lifespan: int = LIFESPAN, clock: Clock = VIRTUAL) -> Town:
-    return Town(data_set, seconds, BASE, BURST / BASE, lifespan, clock=clock)
+    return Town(data_set, seconds, BASE, clock.burst / BASE, lifespan, clock=clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from penstock.surfaces.benches.points import Point
@@ -33,7 +32,7 @@ def _measure(town: Made, clock: Clock) -> Measure:
         budget = capacity(connect, clock)
         samples = []
         for x in sizes.xs:
-            one = replace(town(x, sizes.rows), clock=clock)
+            one = town(x, sizes.rows)
             made = one.made()
             whole = run(one, made, None, FIFO, connect)
             for name in ALLOCATIONS:
@@ -126,7 +125,7 @@ def charts(clock: Clock) -> tuple[Chart, ...]:
             "levels",
             "promote tells more results of rank 1 than any other, whatever the number of levels",
             "markedly more results of rank 1 however many levels there are",
-            lambda levels, seconds: fluctuating("-".join(["5"] * levels), seconds),
+            lambda levels, seconds: fluctuating("-".join(["5"] * levels), seconds, clock=clock),
             (3, 6),
             (3, 4, 5, 6),
             _ahead,
@@ -138,7 +137,7 @@ def charts(clock: Clock) -> tuple[Chart, ...]:
             "percent",
             "promote tells more results of rank 1 than any other, and the gain narrows as their share grows",
             "more at every share; the gain narrows as the share grows",
-            lambda percent, seconds: fluctuating(str(percent), seconds),
+            lambda percent, seconds: fluctuating(str(percent), seconds, clock=clock),
             (20, 50),
             (20, 30, 40, 50),
             _narrows,
@@ -150,7 +149,7 @@ def charts(clock: Clock) -> tuple[Chart, ...]:
             "lifespan_us",
             "promote tells more results of rank 1 than any other, and more with the longest lifespan than with the shortest",
             "more with every lifespan, and the more the longer it is",
-            lambda lifespan, seconds: fluctuating("5-5-5", seconds, lifespan),
+            lambda lifespan, seconds: fluctuating("5-5-5", seconds, lifespan, clock),
             (2500, 10_000),
             (2500, 5000, 7500, 10_000),
             partial(_grows, least=NEARLY if clock.wall else 1.0),

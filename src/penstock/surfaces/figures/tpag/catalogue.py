@@ -162,13 +162,13 @@ def _any_size_in_the_paper(data: Data) -> list[Point]:
 # ------------------------------------------------------------------ 5.8
 
 
-def _errors(data: Data) -> list[Point]:
+def _errors(data: Data, more: float = 0.5) -> list[Point]:
     literal, relative = data.line(AS_IT_IS), data.line(RELATIVE)
     falls = [b.value - a.value for line in (literal, relative) for a, b in itertools.pairwise(line)]
     return [
         _per_cent("right answers with any ε as it is", min(s.value for s in literal), 90),
         _per_cent("right answers with ε of 5 % of the mean", relative[0].value, 90),
-        Point("right answers more, in points, with the next larger ε", max(falls), 0.5, "%"),
+        Point("right answers more, in points, with the next larger ε", max(falls), more, "%"),
     ]
 
 
@@ -406,6 +406,10 @@ _BARS: dict[str, tuple[str, Judge]] = {
     "tpag-5.5": (
         "TP-Ag gives at least half as many right answers as any plain aggregation",
         partial(_number, least=0.5),
+    ),
+    "tpag-5.8": (
+        "at least 90 % are right with any ε as it is and with 5 % of the mean, and no larger ε has more of them by 5 points",
+        partial(_errors, more=5.0),
     ),
 }
 """By the wall clock less is asked: what TP-Ag takes more in a step is a good part of one here, as it was in the dissertation."""
