@@ -53,6 +53,8 @@ from penstock.state.pool import Slots
 from penstock.state.stock import DEAD, RESTING, UNBUILT
 
 NEVER = np.iinfo(np.int64).min
+FORESEEN = 8.0
+"""Rows that what is foreseen of an operator counts for, until some have passed it."""
 RECENT = 0.3
 """The weight of the last step among those before."""
 
@@ -188,6 +190,28 @@ class Routes(Classifiers):
         if len(rows):
             slots = self._add(which, rows, keys, NEVER)
             self.stocks[which].build(slots, np.full(len(slots), -1), assessed=not self._asked(which))
+
+    def foresee(self) -> None:
+        """Of operators that nobody has passed yet: what the rows that are there would have met, had they come one after the other. So the
+        first rows that wait go where those after them do."""
+        for stop in self.stops:
+            if stop.target is None or stop.came:
+                continue
+            met = float(len(self.stocks[stop.target].stored()))
+            if stop.partner >= 0:
+                there, own = (
+                    self.stocks[i]
+                    .indexes[self._keys[i].index([e.side(i) for e in stop.equal])]
+                    .key[self.stocks[i].stored()]
+                    for i in (stop.target, stop.partner)
+                )
+                if not (len(there) and len(own)):
+                    continue
+                values, counts = np.unique(there, return_counts=True)
+                at = np.minimum(np.searchsorted(values, own), len(values) - 1)
+                met = float((counts[at] * (values[at] == own)).mean())
+            stop.came, stop.left = FORESEEN, FORESEEN * met
+            stop.spent = FORESEEN * (1 + met * (1 + stop.tested))
 
     def widen(self, columns: frozenset[int]) -> None:
         """Keep more of rows. Those that are there say nothing of it; of times, that they came before all that anybody asks about."""

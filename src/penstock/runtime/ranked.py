@@ -317,6 +317,8 @@ class Ranked(Pipeline):
     def _get_busy(self) -> None:
         for core in self._cores:
             core.get_busy(self._now)
+        for routes in self._routes:
+            routes.foresee()
         self.busy, self._quiet, self._easy = True, 0, 0
         self.allocation.begin_busy()
 
