@@ -109,6 +109,7 @@ class FigureName(StrEnum):
     pp_4_8 = "pp-4.8"
     pp_4_9 = "pp-4.9"
     pp_4_10 = "pp-4.10"
+    pp_costly = "pp-costly"
     tpag_5_4 = "tpag-5.4"
     tpag_5_5 = "tpag-5.5"
     tpag_5_6 = "tpag-5.6"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.surfaces.figures.cacq.chart import Chart
-from penstock.surfaces.figures.pp import bursts, overhead, sweeps
+from penstock.surfaces.figures.pp import bursts, costly, overhead, sweeps
 from penstock.surfaces.figures.pp.overload import VIRTUAL, WALL
 from penstock.surfaces.figures.tp.clock import by_the_wall
 
@@ -12,4 +12,5 @@ def charts(clock: str = "virtual") -> dict[str, Chart]:
     """`clock`: "wall" has budgets that are times."""
     by = WALL if clock == "wall" else VIRTUAL
     made = (*bursts.charts(by), *sweeps.charts(by), overhead.chart(by))
-    return {one.name: by_the_wall(one) if by.wall else one for one in made}
+    units = () if by.wall else (costly.CHART,)
+    return {one.name: by_the_wall(one) if by.wall else one for one in (*made, *units)}
