@@ -18,6 +18,7 @@ def test_looking_ahead_changes_nothing(ways: str, monkeypatch: pytest.MonkeyPatc
         near = record(case, Cut("random", seed))
         with monkeypatch.context() as changed:
             changed.setattr(fifo_join, "FAR", -1)
+            changed.setattr(fifo_join, "FARTHER", -1)
             far = record(case, Cut("random", seed))
             whole = record(case, Cut("whole"), quiet=True)
         hold(case, near, far, "looking ahead differs from not looking")

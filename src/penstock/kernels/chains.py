@@ -153,15 +153,26 @@ TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, GIVER, G_BASE, G_WID
 HOP = 11
 
 
-def hops(edges, indexes, order):
+@kernel
+def hops(edges, indexes, order, plan):
     """All a walk looks up about its hops, side by side: order[i, h] = (edge to visit, its index, edge that gives
     the key, its index) for hop h of rows of edge i."""
-    target, index, giver, key = np.moveaxis(order, 2, 0)
-    parts = (
-        target, edges[target, BASE], edges[target, WIDTH], edges[target, TAIL], indexes[index, FIELD],
-        indexes[index, HEADS], indexes[index, SHIFT], giver, edges[giver, BASE], edges[giver, WIDTH], indexes[key, FIELD],
-    )  # fmt: skip
-    return np.stack(parts, axis=2).reshape(-1)
+    at = 0
+    for i in range(order.shape[0]):
+        for h in range(order.shape[1]):
+            target, index, giver, key = order[i, h, 0], order[i, h, 1], order[i, h, 2], order[i, h, 3]
+            plan[at + TARGET] = target
+            plan[at + T_BASE] = edges[target, BASE]
+            plan[at + T_WIDTH] = edges[target, WIDTH]
+            plan[at + T_TAIL] = edges[target, TAIL]
+            plan[at + T_FIELD] = indexes[index, FIELD]
+            plan[at + T_HEADS] = indexes[index, HEADS]
+            plan[at + T_SHIFT] = indexes[index, SHIFT]
+            plan[at + GIVER] = giver
+            plan[at + G_BASE] = edges[giver, BASE]
+            plan[at + G_WIDTH] = edges[giver, WIDTH]
+            plan[at + G_FIELD] = indexes[key, FIELD]
+            at += HOP
 
 
 BLOCK = 32
@@ -171,9 +182,10 @@ FEW, TURNS = 2, 12
 
 
 @inline
-def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, head, cursor):
-    """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second: chains are
-    followed all at once, a link a turn and without branches; those that have ended make room for the others."""
+def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor):
+    """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second (far = 2: and
+    the first rows there): chains are followed all at once, a link a turn and without branches; those that have ended make room
+    for the others."""
     hops = edges.shape[0] - 1
     for e in range(begin, end):
         i = np.int64(sides[ix(e)])
@@ -197,10 +209,16 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
         is_live = s >= plan[ix(q + T_TAIL)]
         prefetch(rows, p if is_live else 0)
         left += is_live
-    rounds = 0
+    rounds = asked = 0
     while left > FEW and rounds < TURNS:
         rounds += 1
-        on = 0
+        if far > 1:
+            for j in range(asked):
+                z = cursor[2, ix(j)]
+                s = np.int64(head[ix(cursor[3, ix(j)])])
+                is_live = s >= plan[ix(z + T_TAIL)]
+                prefetch(rows, plan[ix(z + T_BASE)] + s * plan[ix(z + T_WIDTH)] if is_live else 0)
+        on = asked = 0
         for j in range(left):
             q = cursor[0, ix(j)]
             p = cursor[1, ix(j)]
@@ -209,7 +227,11 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
                 z = q + HOP
                 if plan[ix(z + GIVER)] == plan[ix(q + TARGET)]:
                     k = rows[ix(p + plan[ix(z + G_FIELD)])]
-                    prefetch(head, plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)])))
+                    b = plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)]))
+                    prefetch(head, b)
+                    cursor[2, ix(asked)] = z
+                    cursor[3, ix(asked)] = b
+                    asked += 1
             after = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
             cursor[0, ix(on)] = q
             cursor[1, ix(on)] = after
@@ -242,7 +264,7 @@ def walk(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
         i = np.int64(sides[e])
         t = times[e]
         mark = n
@@ -358,7 +380,7 @@ def walk_two(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
         t = times[e]
         slot = np.int64(slots[e])
         mark = n

@@ -210,7 +210,7 @@ def walk(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, cursor)
+            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
         i = np.int64(sides[e])
         t = times[e]
         mark = n

@@ -32,6 +32,8 @@ from penstock.state.stems import Stems
 FAR = 1 << 19
 """Bytes of live rows from which walks look ahead: with buckets, payload and what a step brings, more than the second-level
 cache of a core holds."""
+FARTHER = 1 << 22
+"""The same for the rows of a walk's second hop: most of these walks do not take."""
 _NO_PLAN = np.empty(0, np.int64)
 
 
@@ -247,7 +249,8 @@ class FifoJoin:
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
         n = len(self._keys)
         parts: list[Part] = []
-        far = self._stems.live_bytes > FAR
+        live = self._stems.live_bytes
+        far = (live > FAR) + (live > FARTHER)
         if n == 2:
             self._run_two(ts, side, slot, far, parts)
             # Half of the probes go each way.
@@ -283,10 +286,16 @@ class FifoJoin:
                 if done == before or part.made > len(part.ts) // 2:
                     self._room *= 2
 
-    def _run_two(self, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]) -> None:
+    def _hops(self) -> Array:
+        """What walks look up about their hops."""
+        plan = np.empty(self._order.shape[0] * self._order.shape[1] * chains.HOP, np.int64)
+        chains.hops(self._stems.edges, self._stems.indexes, self._order, plan)
+        return plan
+
+    def _run_two(self, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         stems = self._stems
-        cursor = np.empty((2, chains.BLOCK), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order) if far else _NO_PLAN
+        cursor = np.empty((4, chains.BLOCK), np.int64)
+        plan = self._hops() if far else _NO_PLAN
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk_two(
@@ -297,7 +306,7 @@ class FifoJoin:
 
         self._into(0, len(ts), run, parts)
 
-    def _run(self, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]) -> None:
+    def _run(self, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         """Events go on as they are to until it is time to ask more, or less."""
         questions = self._questions
         done = 0
@@ -313,13 +322,11 @@ class FifoJoin:
             done = last
         self._arena.beside[self._name] = int(questions.horizons.nbytes)
 
-    def _run_plain(
-        self, done: int, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
-    ) -> None:
+    def _run_plain(self, done: int, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         stems, n = self._stems, len(self._keys)
         stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
-        cursor = np.empty((2, chains.BLOCK), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order)
+        cursor = np.empty((4, chains.BLOCK), np.int64)
+        plan = self._hops()
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk(
@@ -334,14 +341,14 @@ class FifoJoin:
         self._learn(stats)
 
     def _run_asking(
-        self, done: int, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
+        self, done: int, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]
     ) -> None:
         stems, n, questions, asked_of = self._stems, len(self._keys), self._questions, self._asked
         questions.fitted(int(ts[done]))
         stats, work = np.zeros((n, n - 1, 4), np.int64), np.empty((5, n), np.int64)
         asked, counted = np.zeros((len(asked_of.questions), 2), np.int64), np.zeros(5, np.int64)
-        cursor = np.empty((2, chains.BLOCK), np.int64)
-        plan = chains.hops(stems.edges, stems.indexes, self._order)
+        cursor = np.empty((4, chains.BLOCK), np.int64)
+        plan = self._hops()
         newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
@@ -359,7 +366,7 @@ class FifoJoin:
         self._learn(stats)
 
     def _run_cyclic(
-        self, walks: Cycles, ts: Array, side: Array, slot: Array, far: bool, parts: list[Part]
+        self, walks: Cycles, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]
     ) -> None:
         """The same where equalities have cycles."""
         stems, n, questions = self._stems, len(self._keys), self._questions
@@ -388,13 +395,13 @@ class FifoJoin:
         side: Array,
         slot: Array,
         seen: Array,
-        far: bool,
+        far: int,
         parts: list[Part],
     ) -> None:
         stems, n, questions, asked_of = self._stems, len(self._keys), self._questions, self._asked
         stats, counted = np.zeros((n, n - 1, 4), np.int64), np.zeros(5, np.int64)
         asked, words = np.zeros((len(asked_of.questions), 2), np.int64), np.empty(len(walks.checks), np.int64)
-        work, cursor = np.empty((7, n), np.int64), np.empty((2, chains.BLOCK), np.int64)
+        work, cursor = np.empty((7, n), np.int64), np.empty((4, chains.BLOCK), np.int64)
         newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:

@@ -159,7 +159,7 @@ class Stems:
 
     def _lay_out(self, room: Ints) -> None:
         """Give every edge its room in fresh arrays."""
-        held = [self.table(i)[: int(used)].copy() for i, used in enumerate(self.edges[:, USED])]
+        held = [self.table(i)[: int(used)] for i, used in enumerate(self.edges[:, USED])]
         arena, name = self.arena, self._name
         edges, indexes = self.edges, self.indexes
         size = room * edges[:, WIDTH]
