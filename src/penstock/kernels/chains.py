@@ -265,37 +265,46 @@ def walk(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
-        i = np.int64(sides[e])
-        t = times[e]
+        i = np.int64(sides[ix(e)])
+        t = times[ix(e)]
         mark = n
-        slot = np.int64(slots[e])
-        own = edges[i, BASE] + slot * edges[i, WIDTH]
-        at[i] = slot
+        slot = np.int64(slots[ix(e)])
+        own = edges[ix(i), BASE] + slot * edges[ix(i), WIDTH]
+        at[ix(i)] = slot
         ends[0] = rows[ix(own)]
         h = 0
         down = True
         while h >= 0:
             q = (i * hops + h) * HOP
-            target = plan[q + TARGET]
-            base = plan[q + T_BASE]
-            width = plan[q + T_WIDTH]
-            tail = plan[q + T_TAIL]
-            field = plan[q + T_FIELD]
+            target = plan[ix(q + TARGET)]
+            base = plan[ix(q + T_BASE)]
+            width = plan[ix(q + T_WIDTH)]
+            tail = plan[ix(q + T_TAIL)]
+            field = plan[ix(q + T_FIELD)]
             if down:
-                k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
-                s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
-                stats[i, h, 0] += 1
-                wanted[h] = k
+                giver = plan[ix(q + GIVER)]
+                k = rows[
+                    ix(plan[ix(q + G_BASE)] + at[ix(giver)] * plan[ix(q + G_WIDTH)] + plan[ix(q + G_FIELD)])
+                ]
+                s = np.int64(head[ix(plan[ix(q + T_HEADS)] + np.int64(spread(k, plan[ix(q + T_SHIFT)])))])
+                stats[ix(i), ix(h), 0] += 1
+                wanted[ix(h)] = k
             else:
-                k = wanted[h]
-                s = next_[h]
+                k = wanted[ix(h)]
+                s = next_[ix(h)]
             if h + 2 == hops:
                 # The last two hops are plain loops: most of a walk's time is spent here.
                 z = q + HOP
-                giver, last = plan[z + GIVER], plan[z + TARGET]
-                g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
-                l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
-                l_field, l_heads, l_shift = plan[z + T_FIELD], plan[z + T_HEADS], plan[z + T_SHIFT]
+                giver, last = plan[ix(z + GIVER)], plan[ix(z + TARGET)]
+                g_field = plan[ix(z + G_FIELD)]
+                l_base, l_width, l_tail = plan[ix(z + T_BASE)], plan[ix(z + T_WIDTH)], plan[ix(z + T_TAIL)]
+                l_field, l_heads, l_shift = (
+                    plan[ix(z + T_FIELD)],
+                    plan[ix(z + T_HEADS)],
+                    plan[ix(z + T_SHIFT)],
+                )
+                is_next = giver == target  # else the key is the same for all that are met
+                g = np.int64(0) if is_next else plan[ix(z + G_BASE)] + at[ix(giver)] * plan[ix(z + G_WIDTH)]
                 met = 0
                 first = n
                 while s >= tail:
@@ -304,10 +313,8 @@ def walk(
                         break
                     if rows[ix(p + field)] == k:
                         met += 1
-                        at[target] = s
-                        end = min(ends[h], rows[ix(p)])
-                        k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
-                        s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
+                        k2 = rows[ix((p if is_next else g) + g_field)]
+                        s2 = np.int64(head[ix(l_heads + np.int64(spread(k2, l_shift)))])
                         while s2 >= l_tail:
                             p2 = l_base + s2 * l_width
                             x = rows[ix(p2)]
@@ -317,16 +324,17 @@ def walk(
                                 if n == room:
                                     return e, mark
                                 for j in range(hops + 1):
-                                    out_slot[j, ix(n)] = at[j]
+                                    out_slot[ix(j), ix(n)] = at[ix(j)]
+                                out_slot[ix(target), ix(n)] = s
                                 out_slot[ix(last), ix(n)] = s2
                                 out_ts[ix(n)] = t
-                                out_exp[ix(n)] = min(end, x)
+                                out_exp[ix(n)] = min(ends[ix(h)], rows[ix(p)], x)
                                 n += 1
                             s2 = rows[ix(p2 + l_field + 1)]
                     s = rows[ix(p + field + 1)]
-                stats[i, h, 1] += met
-                stats[i, h + 1, 0] += met
-                stats[i, h + 1, 1] += n - first
+                stats[ix(i), ix(h), 1] += met
+                stats[ix(i), ix(h + 1), 0] += met
+                stats[ix(i), ix(h + 1), 1] += n - first
                 h -= 1
                 down = False
                 continue
@@ -343,17 +351,17 @@ def walk(
                 h -= 1
                 down = False
                 continue
-            stats[i, h, 1] += 1
-            at[target] = s
-            next_[h] = rows[ix(p + field + 1)]
-            ends[h + 1] = min(ends[h], rows[ix(p)])
+            stats[ix(i), ix(h), 1] += 1
+            at[ix(target)] = s
+            next_[ix(h)] = rows[ix(p + field + 1)]
+            ends[ix(h + 1)] = min(ends[ix(h)], rows[ix(p)])
             h += 1
             down = True
-        for index in range(first_index[i], first_index[i + 1]):
-            p = own + indexes[index, FIELD]
-            b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
-            rows[ix(p + 1)] = head[b]
-            head[b] = slot
+        for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
+            p = own + indexes[ix(index), FIELD]
+            b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
+            rows[ix(p + 1)] = head[ix(b)]
+            head[ix(b)] = slot
     return times.shape[0], n
 
 
@@ -381,13 +389,13 @@ def walk_two(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
-        t = times[e]
-        slot = np.int64(slots[e])
+        t = times[ix(e)]
+        slot = np.int64(slots[ix(e)])
         mark = n
-        if sides[e] == 0:
+        if sides[ix(e)] == 0:
             own = l_base + 3 * slot
             end, k = rows[ix(own)], rows[ix(own + 1)]
-            s = np.int64(head[r_heads + np.int64(spread(k, r_shift))])
+            s = np.int64(head[ix(r_heads + np.int64(spread(k, r_shift)))])
             while s >= r_tail:
                 p = r_base + 3 * s
                 x = rows[ix(p)]
@@ -406,7 +414,7 @@ def walk_two(
         else:
             own = r_base + 3 * slot
             end, k = rows[ix(own)], rows[ix(own + 1)]
-            s = np.int64(head[l_heads + np.int64(spread(k, l_shift))])
+            s = np.int64(head[ix(l_heads + np.int64(spread(k, l_shift)))])
             while s >= l_tail:
                 p = l_base + 3 * s
                 x = rows[ix(p)]
@@ -422,6 +430,6 @@ def walk_two(
                     n += 1
                 s = rows[ix(p + 2)]
             b = r_heads + np.int64(spread(k, r_shift))
-        rows[ix(own + 2)] = head[b]
-        head[b] = slot
+        rows[ix(own + 2)] = head[ix(b)]
+        head[ix(b)] = slot
     return times.shape[0], n
