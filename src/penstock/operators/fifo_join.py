@@ -30,8 +30,8 @@ from penstock.plan.expressions import Expression, columns
 from penstock.state.stems import Stems
 
 FAR = 1 << 19
-"""Bytes of live rows from which walks look ahead: with buckets, payload and what a step brings, more than the second-level
-cache of a core holds."""
+"""Bytes of live rows and of those that come, from which walks look ahead: with buckets and payload more than the second-level cache
+of a core holds."""
 FARTHER = 1 << 22
 """The same for the rows of a walk's second hop: most of these walks do not take."""
 _NO_PLAN = np.empty(0, np.int64)
