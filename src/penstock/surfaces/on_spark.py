@@ -25,6 +25,7 @@ from penstock.runtime.border import write_column
 from penstock.runtime.running import Standing
 from penstock.runtime.spark import frames, sinks
 from penstock.runtime.spark.flow import Flow
+from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.places import Place
 from penstock.surfaces.arguments import checked_name
@@ -280,16 +281,24 @@ class SparkSession(Session):
         if not self._queries:
             raise PlanError("there is no query to run", hint="register one with query or CREATE QUERY")
         told = dict(trigger or {})
-        fed = {name: self._fed(name, stream) for name, stream in self.flow.declared.streams.items()}
-        self._handle = self.flow.start(fed, told, flush=flush)
+        streams = self.flow.declared.streams
+        found = {name: folder(self._source(name, stream), stream) for name, stream in streams.items()}
+        folders = {name: one for name, one in found.items() if one is not None}
+        fed = {name: self._fed(name, stream) for name, stream in streams.items()}
+        self._handle = self.flow.start(fed, folders if len(folders) == len(fed) else None, told, flush=flush)
         return self._handle
 
     def _fed(self, name: str, stream: Stream) -> Any:
-        """The frame of a stream's rows."""
-        given = self._frames.get(name)
-        frame = frames.source(self.spark, stream, self._pushed(name)) if given is None else given
+        """The frame of a stream's rows that have a time."""
+        frame = self._source(name, stream)
         # What is pushed has been looked at already.
-        return frame if given is None and stream.format is None else frames.placed(frame, stream)
+        is_pushed = name not in self._frames and stream.format is None
+        return frame if is_pushed else frames.placed(frame, stream)
+
+    def _source(self, name: str, stream: Stream) -> Any:
+        """What a stream's rows come from."""
+        given = self._frames.get(name)
+        return frames.source(self.spark, stream, self._pushed(name)) if given is None else given
 
     # ------------------------------------------------------------------ sinks of the whole flow
 

@@ -31,6 +31,7 @@ from penstock.runtime.border import write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.learning import learn, learnt
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.files import Files, Reader
 from penstock.runtime.spark.known import summed
 from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.places import whole
@@ -71,6 +72,7 @@ class Cell:
         """The last step applied."""
         self._declared_at = 0
         self._flowing: Flowing | None = None
+        self._reader: tuple[int, Reader] | None = None
         self._lower = Stage(self.number, 0)
         self._upper = Stage(self.number, 1, below=self._lower)
         self._sifting = Sifting()
@@ -92,8 +94,7 @@ class Cell:
                 sys.stderr.write(f"penstock: {error}; an older state is taken\n")
                 continue
             told = found.meta.pop("cell")
-            declared = Declared.of(self.store.get("declared", told["declared"]))
-            wanted = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
+            wanted = self._plan(told["declared"])
             lower, upper, held, ends = _parted(found)
             self._lower.take_up(wanted, lower)
             self._upper.take_up(wanted, upper)
@@ -154,14 +155,16 @@ class Cell:
 
     # ------------------------------------------------------------------ a step
 
-    def step(self, header: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
-        """Apply a step once; what it gave, also if it was applied before."""
+    def step(self, header: dict[str, Any], rows: pa.Table, files: Files | None = None) -> dict[str, Any]:
+        """Apply a step once; what it gave, also if it was applied before. `files`: where more rows are."""
         step = int(header["step"])
         self._catch_up(step - 1)
         if self.version == step:
             return self._answer
         if self.version > step:
             raise StateError(f"cell {self.number} is at step {self.version}, and step {step} was asked for")
+        if files is not None and not self.store.log(self.number, step).exists():
+            header, rows = self._read(header, rows, files)
         if self.store.log(self.number, step).exists():
             self._answer = self._apply(*self._log(header, rows), lay_down=True)
         else:
@@ -171,13 +174,23 @@ class Cell:
                 self._answer = self._apply(header, rows, lay_down=True)
                 if logging.result()[1] is not rows:  # another host was first
                     self._begin()
-                    return self.step(header, rows)
+                    return self.step(header, rows)  # what was logged counts
             except BaseException:
                 wait([logging])
                 self._begin()  # as if this step had not been tried
                 raise
         self._save()
         return self._answer
+
+    def _read(self, header: dict[str, Any], rows: pa.Table, files: Files) -> tuple[dict[str, Any], pa.Table]:
+        """A step with the rows that files have for this cell, and what was seen in them."""
+        declared_at = int(header["declared"])
+        if self._reader is None or self._reader[0] != declared_at:
+            self._reader = (declared_at, Reader(self._plan(declared_at), self.number))
+        found, seen = self._reader[1].read(files, header["watermarks"])
+        tables = [table for table in (found, rows) if table.num_rows]
+        rows = pa.concat_tables(tables, promote_options="default") if tables else rows
+        return {**header, "seen": seen}, rows
 
     def _log(self, header: dict[str, Any], rows: pa.Table) -> tuple[dict[str, Any], pa.Table]:
         """Write a step's input down; what counts is what was written first."""
@@ -280,6 +293,7 @@ class Cell:
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
             **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
+            **header.get("seen", {}),  # before rows that nobody wants were left out
         }
 
     def _partial_results(self, plan: Flowing, sifted: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -308,9 +322,8 @@ class Cell:
             stage.raise_watermarks(watermarks)
         read = [read_segment(self.store.root / "tables" / name) for name in updates]
         if self._flowing is None or declared_at != self._declared_at:
-            declared = Declared.of(self.store.get("declared", declared_at))
             before = self._flowing
-            self._flowing = flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
+            self._flowing = self._plan(declared_at)
             self._declared_at = declared_at
             self._sifting.declare(before, self._flowing)
             for stage in stages:
@@ -319,6 +332,11 @@ class Cell:
         for stage in stages:
             stage.update_tables(read)
         return self._flowing
+
+    def _plan(self, declared_at: int) -> Flowing:
+        """The declarations of a step, placed."""
+        declared = Declared.of(self.store.get("declared", declared_at))
+        return flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
 
     def _put_together(self, results: dict[str, pa.Table]) -> pa.Table:
         """All queries' changes as one table, `__query` first."""

@@ -32,6 +32,8 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark import host
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.files import Files
+from penstock.runtime.spark.folders import Folder, Folders
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.known import Inner, Known, passed, report, summed
 from penstock.runtime.spark.layout import lay_out
@@ -39,7 +41,7 @@ from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
-from penstock.runtime.spark.routes import COUNT, NEWEST, Routes, laid_out
+from penstock.runtime.spark.routes import COUNT, NEWEST, Routes, laid_out, united
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
@@ -105,6 +107,8 @@ class Flow:
         self.done = done[0] if done else 0
         self.known = Known(**done[1]) if done else Known()
         self.matched: dict[str, int] = {}
+        self._folders: Folders | None = None
+        """Spark's batches are lists of files."""
         self.failed: BaseException | None = None
 
     # ------------------------------------------------------------------ what is declared
@@ -324,7 +328,8 @@ class Flow:
         began = time.perf_counter()
         step = int(header["step"])
         watch = Observation()
-        asked, watched = self._ask(header, frame, watch)
+        frame, files = self._found(header, frame)
+        asked, watched = self._ask(header, frame, files, watch)
         heard = asked.collect()
         answers = [json.loads(row[0]) for row in heard]
         for answer in answers:
@@ -334,6 +339,9 @@ class Flow:
         if watched:
             # Spark has counted the rows before it left some out.
             answers = [{**answer, "rows": {}} for answer in answers] + [_seen(watch)]
+        if self._folders is not None and frame is not None:
+            odd = {name: int(seen.get["unplaced"]) for name, seen in self._folders.odd.items()}
+            answers[0]["unplaced"] = {name: count for name, count in odd.items() if count}
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
         self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
         counted = summed(a["out"] for a in answers)
@@ -360,8 +368,19 @@ class Flow:
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
 
+    def _found(
+        self, header: dict[str, Any], frame: DataFrame | None
+    ) -> tuple[DataFrame | None, Files | None]:
+        """A batch's rows, or the files that cells are to read for themselves."""
+        if self._folders is None or frame is None:
+            return frame, None
+        listed = self._folders.listed(frame)
+        if self._folders.fit(listed, self.cells):
+            return None, listed
+        return self._folders.rows(listed), None
+
     def _ask(
-        self, header: dict[str, Any], frame: DataFrame | None, watch: Observation
+        self, header: dict[str, Any], frame: DataFrame | None, files: Files | None, watch: Observation
     ) -> tuple[DataFrame, bool]:
         """The cells' answers, once they are collected, and whether `watch` is told of rows that no cell is to see."""
         plan, routes = self._plan_of(header)
@@ -387,7 +406,9 @@ class Flow:
 
             context = TaskContext.get()
             assert context is not None
-            answer, carried = host.deliver(name, root, context.partitionId(), cells, header, batches, code)
+            answer, carried = host.deliver(
+                name, root, context.partitionId(), cells, header, batches, code, files
+            )
             columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
 
@@ -409,8 +430,15 @@ class Flow:
 
     # ------------------------------------------------------------------ running
 
-    def start(self, streams: dict[str, DataFrame], trigger: dict[str, Any], *, flush: bool) -> Handle:
-        """One Spark query over all streams."""
+    def start(
+        self,
+        streams: dict[str, DataFrame],
+        folders: dict[str, Folder] | None,
+        trigger: dict[str, Any],
+        *,
+        flush: bool,
+    ) -> Handle:
+        """One Spark query over all streams; if they are folders, over the names of their files."""
         self.declared.must_follow(self._before)
         self.failed = None
         for mark in (self.store.root / "hosts").glob("*"):
@@ -423,13 +451,16 @@ class Flow:
                 place.unlink()  # the step was not decided any more
         self.recover()
         layout = lay_out(self.declared.streams.values())
-        parts = [
-            laid_out(streams[name], stream, number, layout)
-            for number, (name, stream) in enumerate(self.declared.streams.items())
-        ]
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.unionAll(part)
+        if folders is None:
+            self._folders = None
+            parts = [
+                laid_out(streams[name], stream, number, layout)
+                for number, (name, stream) in enumerate(self.declared.streams.items())
+            ]
+            whole = united(parts)
+        else:
+            self._folders = Folders(self.spark, [folders[name] for name in self.declared.streams], layout)
+            whole = self._folders.names()
         writer = whole.writeStream.foreachBatch(self._taken)
         writer = writer.option("checkpointLocation", uri(self.store.root / "spark"))
         query = (writer.trigger(**trigger) if trigger else writer).start()

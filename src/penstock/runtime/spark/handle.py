@@ -116,4 +116,4 @@ class Handle:
 def _with_unread(steps: list[dict[str, Any]], batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Steps with what Spark counted in their batches."""
     seen = {batch["batchId"]: odd_rows(batch) for batch in batches}
-    return [{**step, "unread": seen.get(step["batchId"], {})} for step in steps]
+    return [{**step, "unread": step["unread"] | seen.get(step["batchId"], {})} for step in steps]

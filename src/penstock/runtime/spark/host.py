@@ -26,12 +26,15 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError, StateError
 from penstock.runtime.spark.places import Place, located
+
+if TYPE_CHECKING:
+    from penstock.runtime.spark.files import Files
 
 PATIENCE = 120.0
 """Seconds a task waits for a host to start."""
@@ -59,6 +62,7 @@ def deliver(
     header: dict[str, Any],
     rows: Iterable[pa.RecordBatch],
     code: bytes,
+    files: Files | None = None,
 ) -> tuple[dict[str, Any], bytes]:
     """Give a step to the cell's host, starting one if there is none; the host's answer and what it carries.
 
@@ -70,7 +74,7 @@ def deliver(
     for attempt in (1, 2, 3):
         try:
             with contextlib.closing(_reach(flow, root, cell, cells)) as link, _wire(link) as wire:
-                _send(wire, {"header": header, "code": len(code)})
+                _send(wire, {"header": header, "code": len(code), "files": files})
                 wire.write(code)
                 with pa.ipc.new_stream(wire, table.schema) as writer:
                     writer.write_table(table)
@@ -169,7 +173,7 @@ def serve(flow: str, root: str, number: int, cells: int, keeper: int) -> None:
             try:
                 if cell is None or code != known:
                     cell, known = Cell(Store(root), number, cells, _functions(code), CARRIED), code
-                answer = cell.step(asked["header"], rows)
+                answer = cell.step(asked["header"], rows, asked["files"])
                 if answer["carried"] is not None:
                     parts = {name: _packed(cell.carried[name]) for name in answer["carried"]}
                     answer = {**answer, "carried": [[name, len(part)] for name, part in parts.items()]}

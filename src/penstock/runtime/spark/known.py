@@ -179,6 +179,10 @@ def report(
         },
         "stateBytes": sum(a["state_bytes"] for a in answers),
         "late": summed(a["late"] for a in answers),
+        "unread": {
+            name: {"unplaced": count}
+            for name, count in summed(a.get("unplaced", {}) for a in answers).items()
+        },
         "watermarks": known.watermarks,
         "clock": known.clock,
         "queries": {

@@ -201,8 +201,12 @@ def can_hash(term: Expression) -> bool:
     if not isinstance(term, Call) or term.function != "cast":
         return False
     (argument,) = term.arguments
-    widens = argument.type.is_integer and (term.type.is_integer or term.type.is_float)
-    return can_hash(argument) and (widens or (argument.type.is_float and term.type.is_float))
+    kinds = (argument.type, term.type)
+    if argument.type.is_integer:
+        # To FLOAT Spark goes by way of DOUBLE in one step and without rounding twice: numbers that a cell finds equal would part.
+        exact = argument.type in (Type.TINYINT, Type.SMALLINT) or term.type is not Type.FLOAT
+        return can_hash(argument) and (term.type.is_integer or (term.type.is_float and exact))
+    return can_hash(argument) and all(kind.is_float for kind in kinds)
 
 
 def _counted(node: Node) -> list[str]:

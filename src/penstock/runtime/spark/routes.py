@@ -16,11 +16,13 @@ from penstock.plan.expressions import Call, Expression
 from penstock.plan.expressions import Column as Plain
 from penstock.runtime.spark.layout import CELL, INPUT, TRAVELS_AS, Layout
 from penstock.runtime.spark.plans import Flowing
-from penstock.runtime.spark.selected import by_stream, used_slots, wanted
+from penstock.runtime.spark.selected import Dialect, by_stream, used_slots, wanted
 
 STREAM = "__stream"
 COUNT, NEWEST = "#", "^"
 """What is observed of a stream, before its name."""
+
+SAYS = Dialect(F.col, F.lit, Column.isNull, lambda column: column.cast("bigint"))
 
 Laid = Mapping[str, list[str]]
 """Files with what the parts below said, by part."""
@@ -43,6 +45,14 @@ def laid_out(frame: DataFrame, stream: Stream, number: int, layout: Layout) -> D
         for i, kind in enumerate(layout.slots)
     ]
     return frame.select(F.lit(number).alias(STREAM), *slots)
+
+
+def united(parts: list[DataFrame]) -> DataFrame:
+    """Frames of the same columns as one."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionAll(part)
+    return whole
 
 
 def _number(column: Column, given: object, kind: Type) -> Column:
@@ -72,12 +82,8 @@ class Routes:
         streams = plan.catalog.streams
         self._own = {name: F.col(STREAM) == number for number, name in enumerate(places)}
         self._times = {name: F.col(f"c{places[name][stream.time]}") for name, stream in streams.items()}
-        self._wanted = {name: wanted(read, places[name]) for name, read in self._read.items()}
-        counted = {fed.stream for fed in plan.inputs if fed.counted}  # in the order of their whole content
-        self._used = {
-            name: set(places[name]) if name in counted else used_slots(read, places[name])
-            for name, read in self._read.items()
-        }
+        self._wanted = {name: wanted(read, places[name], SAYS) for name, read in self._read.items()}
+        self._used = used_slots(plan, self._read)
         self.selects = any(rows is not None for rows in self._wanted.values())
         """Some rows are of no use to any query."""
         self.unread = any(name not in self._read for name in streams)

@@ -1,15 +1,16 @@
-"""What Spark leaves out before rows travel: rows that no query can use, and columns that none reads.
+"""What is left out before rows travel: rows that no query can use, and columns that none reads.
 
-Only what means the same to Spark and to a cell is left to Spark: comparisons of whole numbers, times and truth values, equality of
+Only what means the same to Spark, to Arrow and to a cell is left out: comparisons of whole numbers, times and truth values, equality of
 strings, NULL tests, and AND, OR, NOT of them. Late rows pass as they are, since somebody may want to see them.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import Any
 
 from penstock.data.types import Type
 from penstock.flow.needs import Reading, readings
@@ -21,8 +22,22 @@ MOST = 32
 """Scans of a stream beyond which testing every row costs more than it saves."""
 
 _COMPARED = {
-    "=": Column.__eq__, "<>": Column.__ne__, "<": Column.__lt__, "<=": Column.__le__, ">": Column.__gt__, ">=": Column.__ge__,
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+Term = Any
+"""An expression of Spark's or of Arrow's: both have Python's signs for comparing, and for AND, OR and NOT of three values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one of them says the rest."""
+
+    column: Callable[[str], Term]
+    literal: Callable[[Any], Term]
+    is_null: Callable[[Term], Term]
+    wide: Callable[[Term], Term]
+    """A whole number as BIGINT."""
 
 
 def by_stream(plan: Flowing) -> dict[str, list[Reading]]:
@@ -37,51 +52,58 @@ def by_stream(plan: Flowing) -> dict[str, list[Reading]]:
     return found
 
 
-def used_slots(read: list[Reading], places: tuple[int, ...]) -> set[int]:
-    """The shared columns that any of a stream's scans reads."""
-    return {places[c] for reading in read for c in reading.columns}
+def used_slots(plan: Flowing, read: dict[str, list[Reading]]) -> dict[str, set[int]]:
+    """By stream, the shared columns that any of its scans reads: all if rows are counted, in the order of their whole content."""
+    counted = {fed.stream for fed in plan.inputs if fed.counted}
+    places = plan.layout.places
+    return {
+        name: set(places[name]) if name in counted else {places[name][c] for r in found for c in r.columns}
+        for name, found in read.items()
+    }
 
 
-def wanted(read: list[Reading], places: tuple[int, ...]) -> Column | None:
+def wanted(read: list[Reading], places: tuple[int, ...], say: Dialect) -> Term | None:
     """Rows that any of a stream's scans can use; None: all."""
     if len(read) > MOST:
         return None
     parts = []
     for reading in read:
-        told = [p for p in (_told(e, places) for e in reading.predicates) if p is not None]
+        told = [p for p in (_told(e, places, say) for e in reading.predicates) if p is not None]
         if not told:
             return None
-        parts.append(reduce(Column.__and__, told))
-    return reduce(Column.__or__, parts)
+        parts.append(reduce(operator.and_, told))
+    return reduce(operator.or_, parts)
 
 
-def _told(expression: Expression, places: tuple[int, ...]) -> Column | None:
-    """A predicate as Spark says it; None if it might not mean the same."""
+def _told(expression: Expression, places: tuple[int, ...], say: Dialect) -> Term | None:
+    """A predicate in a dialect; None if it might not mean the same."""
     if not isinstance(expression, Call):
         return None
     name, arguments = expression.function, expression.arguments
     if name in ("and", "or"):
-        parts = [_told(a, places) for a in arguments]
+        parts = [_told(a, places, say) for a in arguments]
         if any(p is None for p in parts):
             return None
-        return reduce(Column.__and__ if name == "and" else Column.__or__, [p for p in parts if p is not None])
+        return reduce(operator.and_ if name == "and" else operator.or_, [p for p in parts if p is not None])
     if name == "not":
-        inner = _told(arguments[0], places)
+        inner = _told(arguments[0], places, say)
         return None if inner is None else ~inner
     if name in ("is_null", "is_not_null") and isinstance(arguments[0], Plain):
-        column = F.col(f"c{places[arguments[0].index]}")
-        return column.isNull() if name == "is_null" else column.isNotNull()
+        absent = say.is_null(say.column(f"c{places[arguments[0].index]}"))
+        return absent if name == "is_null" else ~absent
     if name == "in":
-        any_of = [_compared("=", arguments[0], one, places) for one in arguments[1:]]
+        any_of = [_compared("=", arguments[0], one, places, say) for one in arguments[1:]]
         if any(p is None for p in any_of):
             return None
-        return reduce(Column.__or__, [p for p in any_of if p is not None])
+        return reduce(operator.or_, [p for p in any_of if p is not None])
     if name in _COMPARED:
-        return _compared(name, arguments[0], arguments[1], places)
+        return _compared(name, arguments[0], arguments[1], places, say)
     return None
 
 
-def _compared(name: str, left: Expression, right: Expression, places: tuple[int, ...]) -> Column | None:
+def _compared(
+    name: str, left: Expression, right: Expression, places: tuple[int, ...], say: Dialect
+) -> Term | None:
     kinds = {left.type, right.type}
     alike = len(kinds) == 1 and (
         left.type in (Type.TIMESTAMP, Type.DATE, Type.BOOLEAN)
@@ -89,17 +111,17 @@ def _compared(name: str, left: Expression, right: Expression, places: tuple[int,
     )
     if not (alike or all(k.is_integer for k in kinds)):
         return None
-    one, other = _value(left, places), _value(right, places)
+    one, other = _value(left, places, say), _value(right, places, say)
     return None if one is None or other is None else _COMPARED[name](one, other)
 
 
-def _value(term: Expression, places: tuple[int, ...]) -> Column | None:
+def _value(term: Expression, places: tuple[int, ...], say: Dialect) -> Term | None:
     if isinstance(term, Plain):
-        column = F.col(f"c{places[term.index]}")
-        return column.cast("bigint") if term.type.is_integer else column
+        column = say.column(f"c{places[term.index]}")
+        return say.wide(column) if term.type.is_integer else column
     if isinstance(term, Literal) and term.value is not None:
-        return F.lit(term.value)
+        return say.literal(term.value)
     if isinstance(term, Call) and term.function == "cast" and term.type is Type.BIGINT:
         (inner,) = term.arguments
-        return _value(inner, places) if inner.type.is_integer else None
+        return _value(inner, places, say) if inner.type.is_integer else None
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -204,10 +205,11 @@ class Stage:
         seen: dict[str, int] = {}
         late: dict[str, int] = {}
         newest: dict[str, int] = {}
+        runs = _runs(which)
         for number, fed in enumerate(inputs):
             if fed.stage != self.number:
                 continue
-            own = rows if len(inputs) == 1 else rows.take(pa.array(np.flatnonzero(which == number)))
+            own = _picked(rows, which, number, runs)
             if not own.num_rows:
                 continue
             stream = fed.input.stream
@@ -254,6 +256,23 @@ class Stage:
         """Current answers of those queries that run here."""
         there = (self.engine.queries.get(name.lower()) for name in names)
         return {s.name: self.engine.snapshot(s) for s in there if s is not None}
+
+
+RUNS = 1_000
+"""Runs of rows for one input up to which cutting them out is cheaper than picking rows."""
+
+
+def _runs(which: Array) -> Array:
+    """Where the input changes, with both ends; rows come file by file, or block by block."""
+    return np.concatenate(([0], np.flatnonzero(which[1:] != which[:-1]) + 1, [len(which)]))
+
+
+def _picked(rows: pa.Table, which: Array, number: int, runs: Array) -> pa.Table:
+    """The rows of an input."""
+    if len(runs) > RUNS:
+        return rows.take(pa.array(np.flatnonzero(which == number)))
+    own = [(a, b) for a, b in pairwise(runs.tolist()) if a < b and which[a] == number]
+    return pa.concat_tables([rows.slice(a, b - a) for a, b in own]) if own else rows.slice(0, 0)
 
 
 def _relations(node: Node) -> Iterator[str]:
