@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession, functions
 
+import penstock
 from penstock.data.types import Type
 from penstock.flow.partition import Axis, Routing
 from penstock.plan.expressions import Call, Column, Expression
+from penstock.runtime.spark import files
+from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.hashed import Share
 from penstock.runtime.spark.routes import _cells
+
+from .test_sessions import Kept
 
 KINDS = (Type.BIGINT, Type.INT, Type.SMALLINT, Type.TINYINT, Type.DOUBLE, Type.FLOAT, Type.STRING, Type.BOOLEAN)  # fmt: skip
 
@@ -62,3 +69,93 @@ def test_rows_go_to_the_cells_that_spark_sends_them_to(spark: SparkSession, tmp_
             share = Share(routing, cell, places)
             found = np.zeros(rows, bool) if share.is_empty else share.rows(table)
             assert (found == want[:, cell]).all(), (str(routing), cell)
+
+
+A, B = "ts TIMESTAMP, x INT, s STRING, d DOUBLE", "ts TIMESTAMP, x BIGINT, e DATE"
+QUERIES = {
+    "joined": "SELECT a.x, a.s, b.e FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS] WHERE a.x = b.x",
+    "named": "SELECT s, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY s",
+    "some": "SELECT x, d FROM a [RANGE 1 SECOND] WHERE x > 2 AND s <> 'q'",
+}
+
+
+def batch(chance: random.Random, name: str, begin: int, kinds: dict[str, pa.DataType]) -> pa.Table:
+    rows = 60
+    late = [begin + i // 20 - (5 if i % 17 == 3 else 0) for i in range(rows)]
+    columns: dict[str, list[Any]] = {
+        "ts": [None if i % 13 == 5 else 1_000_000 * max(t, 0) for i, t in enumerate(late)],
+        "x": [chance.choice([None, 1, 2, 3, 4]) for _ in range(rows)],
+        "s": [chance.choice([None, "p", "q", "größer"]) for _ in range(rows)],
+        "d": [chance.random() for _ in range(rows)],
+        "e": [chance.randrange(9) for _ in range(rows)],
+    }
+    names = {"a": ["ts", "x", "s", "d"], "b": ["ts", "x", "e"]}[name]
+    usual = {"ts": pa.timestamp("us", "UTC"), "x": pa.int32() if name == "a" else pa.int64(), "s": pa.string(), "d": pa.float64(), "e": pa.date32()}  # fmt: skip
+    return pa.table({n: pa.array(columns[n], {**usual, **kinds}[n]) for n in names})
+
+
+def played(spark: SparkSession, folder_: Path, checkpoint: Path) -> tuple[dict[str, Any], Any, list[Any]]:
+    session = penstock.connect(spark, checkpoint=str(checkpoint), cells=3)
+    for name, columns in (("a", A), ("b", B)):
+        reader = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
+        session.create_stream(name, reader.parquet(str(folder_ / name)), time="ts")
+    kept = {name: Kept() for name in QUERIES}
+    for name, text in QUERIES.items():
+        session.query(text, name=name).foreach_batch(kept[name])
+    handle = session.start(trigger={"availableNow": True})
+    handle.awaitTermination()
+    handle.stop()
+    late = sorted((tuple(row.values()) for row in session.late("a").toArrow().to_pylist()), key=repr)
+    said = {
+        name: sink.rows(list(next(iter(sink.steps.values())).column_names)) for name, sink in kept.items()
+    }
+    steps = [(p["sources"], p["late"], p["unread"], p["watermarks"]) for p in handle.recentProgress]
+    return said, late, steps
+
+
+def test_files_read_by_cells_and_by_spark(
+    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads: the same changes, late rows and counts. The third file of `a` is one that only Spark can read as declared."""
+    chance = random.Random(3)
+    for name in "ab":
+        for number in range(4):
+            kinds = {"ts": pa.timestamp("ms", "UTC")} if (name, number) == ("a", 2) else {}
+            made = batch(chance, name, 3 * number, kinds)
+            place = tmp_path / "in" / name / f"{number} %41 [x]é.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(
+                made.rename_columns([n.upper() if number == 1 else n for n in made.column_names]), place
+            )
+    fitted: list[bool] = []
+    fits = files.fits
+    monkeypatch.setattr(files, "fits", lambda *told: fitted.append(fits(*told)) or fitted[-1])
+    by_cells = played(quick, tmp_path / "in", tmp_path / "1")
+    assert sorted(fitted) == [False] + [True] * 6 or sorted(fitted) == [False] + [True] * 7
+    monkeypatch.setattr(files, "MOST_CELLS", 0)
+    by_spark = played(quick, tmp_path / "in", tmp_path / "2")
+    assert by_cells == by_spark
+    said, late, steps = by_cells
+    assert all(len(rows) > 20 for rows in said.values()), {name: len(rows) for name, rows in said.items()}
+    assert len(late) > 3
+    assert all(row[3] is not None for row in late), "whole, though no query reads d of them"
+    assert sum(unread["a"]["unplaced"] for _, _, unread, _ in steps if unread) == 4 * 5
+
+
+def test_a_folder_is_recognised_if_nothing_else_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    session = penstock.connect()
+    session.execute(f"CREATE STREAM a ({A}) WATERMARK ts DELAY OF INTERVAL 0 SECONDS")
+    stream = session.catalog.streams["a"]
+    plain = spark.readStream.schema(A)
+    there = str(tmp_path)
+    assert folder(plain.parquet(there), stream) is not None
+    for other in (
+        plain.parquet(there).where("x > 1"),
+        plain.json(there),
+        plain.option("mergeSchema", "true").parquet(there),
+        plain.parquet(f"{there}/*"),
+        plain.parquet(f"{there}/k=1"),
+        spark.readStream.schema(A.replace("TIMESTAMP", "TIMESTAMP_NTZ")).parquet(there),
+        spark.readStream.schema(A.replace("INT", "BIGINT")).parquet(there),
+    ):
+        assert folder(other, stream) is None

@@ -7,6 +7,7 @@ The embedded engine's changes are held against DuckDB on the way.
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.runtime.spark import files
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.plans import flowing
 from tests.equivalence.compare import difference
@@ -29,6 +31,7 @@ from tests.oracle.trace import Cut, Heard, Trace, column, dicts, record
 from .flows import Flow, Played, draw
 
 FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 100, 1)
+USUAL = files.MOST_CELLS
 
 
 class OnSpark:
@@ -37,6 +40,7 @@ class OnSpark:
     def __init__(self, spark: SparkSession, flow: Flow, folder: Path, options: dict[str, Any]) -> None:
         self.spark, self.flow, self.checkpoint = spark, flow, str(folder)
         self.options = options
+        self.chance = random.Random(flow.seed)
         self.steps: dict[int, pa.Table] = {}
         self.late: dict[tuple[int, str], int] = {}
         self.registered: list[int] = []
@@ -92,11 +96,14 @@ class OnSpark:
                 self.update(len(told.updates))
                 self.step(told.pushes, flush=last)
         finally:
+            files.MOST_CELLS = USUAL
             self.stop()
         return self
 
     def step(self, pushes: Any, *, flush: bool) -> None:
         running = self.flow.running
+        # Rows that wait in files are read by cells or by Spark, from step to step.
+        files.MOST_CELLS = self.chance.choice((0, USUAL))
         if running and (self.handle is None or not self.handle.isActive):
             self.handle = self.session.start(trigger={"processingTime": "0 seconds"})
         schema = self.flow.schema

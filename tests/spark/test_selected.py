@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import flow
+from penstock.runtime.spark import files, flow
 from penstock.runtime.spark.store import Store, read_segment
 
 from .test_sessions import A, Kept, told
@@ -22,10 +22,13 @@ SELECTIVE = {
 }
 
 
+@pytest.mark.parametrize("by_cells", [True, False])
 def test_rows_and_columns_left_out(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_cells: bool
 ) -> None:
+    """Whether cells read the files that rows wait in, or Spark does."""
     monkeypatch.setattr(flow, "THIN", 0)
+    monkeypatch.setattr(files, "MOST_CELLS", 8 if by_cells else 0)
     rng = random.Random(5)
     rows = [
         {"ts": i - rng.randrange(25), "x": rng.choice([1, 2, None]), "y": rng.choice([0, 2, 2, 2, 2, 3, 4]), "s": rng.choice("pq")}

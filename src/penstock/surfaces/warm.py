@@ -14,6 +14,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.data.types import Type
+from penstock.flow.partition import Axis, Routing
+from penstock.plan.expressions import Column
+from penstock.runtime.spark.hashed import Share
 from penstock.surfaces.options import Options
 from penstock.surfaces.session import Session
 
@@ -261,6 +265,14 @@ def _asking() -> None:
         session.advance(900)
 
 
+def _dealt() -> None:
+    """Rows of a file, of which a cell picks its own."""
+    kinds = (Type.BIGINT, Type.DATE, Type.STRING)
+    rows = pa.table({f"c{i}": pa.array([None], pa.string() if k is Type.STRING else pa.int32()) for i, k in enumerate(kinds)})  # fmt: skip
+    key = tuple(Column(i, kind, f"c{i}") for i, kind in enumerate(kinds))
+    Share(Routing((Axis(2, key),)), 0, (0, 1, 2)).rows(rows)
+
+
 _TREES = [
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.s = m.s",
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND r.x = m.x AND l.y = m.y",
@@ -281,6 +293,7 @@ def warm() -> float:
     _crowd()
     _together()
     _asking()
+    _dealt()
     statements = _statements()
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):

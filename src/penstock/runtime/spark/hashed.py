@@ -51,7 +51,10 @@ class Share:
 
 
 def _chained(term: Expression, places: tuple[int, ...], table: pa.Table, hashes: Ints) -> Ints:
-    column = table.column(f"c{places[_column(term).index]}").combine_chunks()
+    name = f"c{places[_column(term).index]}"
+    if name not in table.column_names:
+        return hashes  # no query reads it, so it is NULL
+    column = table.column(name).combine_chunks()
     array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     made = hashes if valid is None else hashes.copy()
@@ -62,8 +65,10 @@ def _chained(term: Expression, places: tuple[int, ...], table: pa.Table, hashes:
         chain_texts(np.frombuffer(source or b"", np.uint8), places_of, made)
     else:
         values = _numbers(term, array if valid is None else array.fill_null(_nothing(array.type)))
-        chain = chain_longs if values.dtype == np.int64 else chain_ints
-        chain(values, made)
+        if values.dtype == np.int64:
+            chain_longs(values, made)
+        else:
+            chain_ints(values, made)
     return made if valid is None else np.where(valid, made, hashes)
 
 

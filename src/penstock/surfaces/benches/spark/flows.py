@@ -20,16 +20,18 @@ def opened(spark: Any, join: Join, folder: Path, checkpoint: str) -> tuple[Any, 
     return session, session.query(join.own_text(), name="bench")
 
 
-def run(spark: Any, join: Join, folder: Path, checkpoint: str) -> Run:
-    """Every step's changes to nowhere, counted and summed on the way."""
+def run(spark: Any, join: Join, folder: Path, checkpoint: str, *, sums: bool = False) -> Run:
+    """Every step's results to nowhere, in the columns that Spark's join has; counted and summed on the way, if asked for."""
     from pyspark.sql import Observation
 
     done = Run()
 
     def take(frame: Any, step: int) -> None:
+        frame = frame.select(*(name for name in frame.columns if not name.startswith("__")))
         watch = Observation(f"step {step}")
-        runs.observed(frame, watch).write.format("noop").mode("append").save()
-        done.add(watch.get)
+        (runs.observed(frame, watch) if sums else frame).write.format("noop").mode("append").save()
+        if sums:
+            done.add(watch.get)
 
     session, query = opened(spark, join, folder, checkpoint)
     query.foreach_batch(take)

@@ -42,11 +42,14 @@ class Setting:
         return {_PARTITIONS: str(self.partitions), **STORES[self.store]}
 
 
-def run(spark: Any, join: Join, setting: Setting, folder: Path, checkpoint: str) -> Run:
-    """Every batch's results to nowhere, counted and summed on the way."""
+def run(
+    spark: Any, join: Join, setting: Setting, folder: Path, checkpoint: str, *, sums: bool = False
+) -> Run:
+    """Every batch's results to nowhere, counted and summed on the way, if asked for."""
     for name in join.streams:
         files.stream(spark, folder, name).withWatermark("ts", "0 seconds").createOrReplaceTempView(name)
     with runs.set_to(spark, setting.conf()):
-        writer = runs.observed(spark.sql(join.native_text()), "results").writeStream.format("noop")
+        results = spark.sql(join.native_text())
+        writer = (runs.observed(results, "results") if sums else results).writeStream.format("noop")
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         return runs.native(writer.start())
