@@ -19,6 +19,7 @@ from penstock.plan.expressions import Call, Column, Expression
 from penstock.runtime.spark import files
 from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.hashed import Share
+from penstock.runtime.spark.plans import can_hash
 from penstock.runtime.spark.routes import _cells
 
 from .test_sessions import Kept
@@ -46,7 +47,7 @@ def keys(chance: random.Random) -> list[tuple[Expression, ...]]:
     plain: list[Expression] = [Column(i, kind, f"c{i}") for i, kind in enumerate(KINDS)]
     wide: list[Expression] = [Call("cast", (plain[i],), to) for i, to in ((1, Type.BIGINT), (0, Type.DOUBLE), (2, Type.FLOAT), (5, Type.DOUBLE))]  # fmt: skip
     every = [*plain, *wide]
-    return [(term,) for term in every] + [tuple(chance.sample(every, 3)) for _ in range(4)]
+    return [(term,) for term in every] + [tuple(chance.sample(every, 3)) for _ in range(3)]
 
 
 def test_rows_go_to_the_cells_that_spark_sends_them_to(spark: SparkSession, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_rows_go_to_the_cells_that_spark_sends_them_to(spark: SparkSession, tmp_
         {f"c{i}": pa.array([drawn(chance, k) for _ in range(rows)], k.arrow) for i, k in enumerate(KINDS)}
     )
     places = tuple(range(len(KINDS)))
-    routings = [Routing((Axis(share, key),), 1) for key in keys(chance) for share in (4, 3)]
+    routings = [Routing((Axis(share, key),), 1) for key in keys(chance) for share in chance.sample((4, 3), 1)]
     one, other = (Axis(2, key) for key in keys(chance)[:2])
     routings += [Routing((one, Axis(3, None), other)), Routing((), 2)]
     frame = spark.createDataFrame(table).coalesce(1)
@@ -95,7 +96,7 @@ def batch(chance: random.Random, name: str, begin: int, kinds: dict[str, pa.Data
 
 
 def played(spark: SparkSession, folder_: Path, checkpoint: Path) -> tuple[dict[str, Any], Any, list[Any]]:
-    session = penstock.connect(spark, checkpoint=str(checkpoint), cells=3)
+    session = penstock.connect(spark, checkpoint=str(checkpoint), cells=2)
     for name, columns in (("a", A), ("b", B)):
         reader = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
         session.create_stream(name, reader.parquet(str(folder_ / name)), time="ts")
@@ -116,30 +117,31 @@ def played(spark: SparkSession, folder_: Path, checkpoint: Path) -> tuple[dict[s
 def test_files_read_by_cells_and_by_spark(
     quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads: the same changes, late rows and counts. The third file of `a` is one that only Spark can read as declared."""
+    """Whoever reads: the same changes, late rows and counts. The second file of `a` is one that only Spark can read as declared."""
     chance = random.Random(3)
     for name in "ab":
-        for number in range(4):
-            kinds = {"ts": pa.timestamp("ms", "UTC")} if (name, number) == ("a", 2) else {}
+        for number in range(3):
+            kinds = {"ts": pa.timestamp("ms", "UTC")} if (name, number) == ("a", 1) else {}
             made = batch(chance, name, 3 * number, kinds)
             place = tmp_path / "in" / name / f"{number} %41 [x]é.parquet"
             place.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(
-                made.rename_columns([n.upper() if number == 1 else n for n in made.column_names]), place
+                made.rename_columns([n.upper() if number == 2 else n for n in made.column_names]), place
             )
     fitted: list[bool] = []
     fits = files.fits
     monkeypatch.setattr(files, "fits", lambda *told: fitted.append(fits(*told)) or fitted[-1])
     by_cells = played(quick, tmp_path / "in", tmp_path / "1")
-    assert sorted(fitted) == [False] + [True] * 6 or sorted(fitted) == [False] + [True] * 7
+    assert fitted.count(False) == 1
+    assert fitted.count(True) >= 4
     monkeypatch.setattr(files, "MOST_CELLS", 0)
     by_spark = played(quick, tmp_path / "in", tmp_path / "2")
     assert by_cells == by_spark
     said, late, steps = by_cells
-    assert all(len(rows) > 20 for rows in said.values()), {name: len(rows) for name, rows in said.items()}
+    assert all(len(rows) > 15 for rows in said.values()), {name: len(rows) for name, rows in said.items()}
     assert len(late) > 3
     assert all(row[3] is not None for row in late), "whole, though no query reads d of them"
-    assert sum(unread["a"]["unplaced"] for _, _, unread, _ in steps if unread) == 4 * 5
+    assert sum(unread["a"]["unplaced"] for _, _, unread, _ in steps if unread) == 3 * 5
 
 
 def test_a_folder_is_recognised_if_nothing_else_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
@@ -148,6 +150,7 @@ def test_a_folder_is_recognised_if_nothing_else_is_asked_for(spark: SparkSession
     stream = session.catalog.streams["a"]
     plain = spark.readStream.schema(A)
     there = str(tmp_path)
+    (tmp_path / "k=1").mkdir()
     assert folder(plain.parquet(there), stream) is not None
     for other in (
         plain.parquet(there).where("x > 1"),
@@ -159,3 +162,10 @@ def test_a_folder_is_recognised_if_nothing_else_is_asked_for(spark: SparkSession
         spark.readStream.schema(A.replace("INT", "BIGINT")).parquet(there),
     ):
         assert folder(other, stream) is None
+
+
+def test_keys_that_spark_rounds_otherwise_are_not_hashed() -> None:
+    """CAST(CAST(x AS FLOAT) AS DOUBLE) is CAST(x AS DOUBLE) to Spark."""
+    for kind, hashed in ((Type.SMALLINT, True), (Type.INT, False), (Type.BIGINT, False)):
+        assert can_hash(Call("cast", (Column(0, kind, "x"),), Type.FLOAT)) == hashed
+        assert can_hash(Call("cast", (Column(0, kind, "x"),), Type.DOUBLE))
