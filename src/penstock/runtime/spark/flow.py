@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
 
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
@@ -107,6 +106,7 @@ class Flow:
         self.done = done[0] if done else 0
         self.known = Known(**done[1]) if done else Known()
         self.matched: dict[str, int] = {}
+        self._empty: tuple[int, DataFrame] | None = None
         self._folders: Folders | None = None
         """Spark's batches are lists of files."""
         self.failed: BaseException | None = None
@@ -383,7 +383,7 @@ class Flow:
         self, header: dict[str, Any], frame: DataFrame | None, files: Files | None, watch: Observation
     ) -> tuple[DataFrame, bool]:
         """The cells' answers, once they are collected, and whether `watch` is told of rows that no cell is to see."""
-        plan, routes = self._plan_of(header)
+        routes = self._plan_of(header)[1]
         watched = False
         if frame is not None:
             last = self.progress[-1]["numInputRows"] if self.progress else 0
@@ -392,7 +392,7 @@ class Flow:
             frame = routes.observed(frame, watch) if watched else frame
             frame = routes.thinned(frame, header["watermarks"]) if thin else frame
         frame = routes.with_inner(self.spark, frame, self._files(header))
-        spread = self._nothing(plan) if frame is None else routes.spread(frame)
+        spread = self._nothing() if frame is None else routes.spread(frame)
         name, root, cells = self._name, str(self.store.root), self.cells
         mark = host.mark_of(self.store.root, name)
         mark.parent.mkdir(exist_ok=True)
@@ -422,11 +422,11 @@ class Flow:
             for name, places in told["laid"].items()
         }
 
-    def _nothing(self, plan: Flowing) -> DataFrame:
-        """A frame without rows, one partition a cell."""
-        rows = self.spark.range(0, self.cells, 1, self.cells)
-        empty = [F.lit(None).cast(str(t)).alias(f"c{i}") for i, t in enumerate(plan.layout.slots)]
-        return rows.where("id < 0").select(F.lit(0).alias("__input"), *empty)
+    def _nothing(self) -> DataFrame:
+        """A frame without rows, one partition a cell; made once, since that takes some calls of Spark's process."""
+        if self._empty is None or self._empty[0] != self.cells:
+            self._empty = self.cells, self.spark.range(0, self.cells, 1, self.cells).where("id < 0")
+        return self._empty[1]
 
     # ------------------------------------------------------------------ running
 
