@@ -1,7 +1,7 @@
 """Partial results on demand and significance together: what is not made because nobody can use it is never a result that matters.
 
-With a budget the joins of a calm query ask before they go on, as usual ones do by themselves; on routes, where rows wait by rank, nobody
-asks. So `demand=` says nothing there: answers, what is dropped and how it is counted are the same in every mode.
+`demand=` is kept to while a query is calm and while it is busy; what is told in the end is the same in every mode. Under load what is spared is spent on
+other rows, so what is dropped differs; that all of it is counted is in `test_suppressed.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -69,18 +70,40 @@ def test_demand_changes_no_answer(allocation: str) -> None:
         assert any(one["delivered"] for one in load["ranks"]), "and busy"
 
 
-@pytest.mark.parametrize("allocation", ["promote", "semantic", "random", "fifo"])
+@pytest.mark.parametrize("allocation", ["prefer", "promote", "semantic", "random", "fifo"])
 def test_demand_hides_nothing_that_matters(allocation: str) -> None:
-    """Under load the same results of every rank are told, and the same rows are counted as dropped, made on demand or not."""
+    """Under load only results of the query are told in any mode, and where something is missing something was dropped, and counted."""
     truth, _ = run(calm=5)
-    made = {
-        demand: run("LIFESPAN 2500", calm=5, budget=350, allocation=allocation, demand=demand)
-        for demand in ("jit", "doe", "off")
-    }
-    told, load = made["jit"]
-    assert made["doe"] == made["off"] == made["jit"]
-    assert told <= truth
-    assert sum(one["expired"] + one["shed"] for one in load["ranks"]) > 0
-    missing = truth - told
-    assert missing, "something was dropped, and all of that is counted"
-    assert any(row[-1] == 1 for row in told)
+    suppressed = {}
+    for demand in ("jit", "doe", "off"):
+        told, load = run("LIFESPAN 2500", calm=5, budget=350, allocation=allocation, demand=demand)
+        assert told <= truth
+        assert truth - told and sum(one["expired"] + one["shed"] for one in load["ranks"]) > 0
+        assert any(row[-1] == 1 for row in told)
+        suppressed[demand] = sum(one["suppressed"] for one in load["ranks"]) + load["suppressed"]
+    assert suppressed["jit"] > suppressed["off"] == 0
+
+
+@pytest.mark.parametrize("demand", ["jit", "doe", "off"])
+def test_calm_joins_ask_as_they_are_told(demand: str) -> None:
+    """With so much of a budget that nothing ever waits, what is asked is what is asked without one."""
+    counted = {}
+    for budget in (None, 10**9):
+        session = penstock.connect(
+            demand=demand, join="mjoin", **({} if budget is None else {"budget": budget})
+        )
+        session.execute(STREAMS)
+        query = session.query(f"{SQL} {RANKS}", name="q")
+        for turn in range(4):
+            for until, tables in steps():
+                for name, rows in tables.items():
+                    later = pc.add(rows["ts"], STEPS * 100 * turn)
+                    session.push(name, rows.set_column(0, "ts", later))
+                session.advance(until + STEPS * 100 * turn)
+        counted[budget] = query.partial_results
+    with_one = counted[10**9]
+    assert with_one["made"] == counted[None]["made"] > 0
+    assert with_one["suppressed"] == counted[None]["suppressed"]
+    assert with_one["asked"] == counted[None]["asked"]
+    assert bool(with_one["asked"]) == (demand != "off")
+    assert query.load["suppressed"] == with_one["suppressed"]

@@ -19,8 +19,8 @@ import numpy as np
 from penstock.data.batch import Array, Ints
 from penstock.flow.preference.dealt import Dealt
 from penstock.flow.routes import Routes
-from penstock.flow.scheduler import Scheduler, ahead
-from penstock.flow.stop import Determinant, Stop
+from penstock.flow.scheduler import Scheduler
+from penstock.flow.stop import Determinant, Stop, ahead
 from penstock.state.lanes import LEVEL
 from penstock.state.strings import Strings
 

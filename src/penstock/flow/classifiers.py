@@ -286,7 +286,11 @@ class Classifiers:
 
     def classify(self, stop: Stop, rows: Ints) -> float:
         """Give rows the best level that the stop's determinants find; returns the units spent."""
-        together, single = self._to_ask(stop.assessed)
+        return self.assess(stop, stop.assessed, rows) + self._promised(stop, rows)
+
+    def assess(self, stop: Stop, determinants: Sequence[Determinant], rows: Ints) -> float:
+        """Give rows before a stop the best level that determinants find, best first; returns the units spent."""
+        together, single = self._to_ask(tuple(determinants))
         spent = 0.0 if together is None else self._classify_at_once(stop, together, rows)
         for one in single:
             open_ = np.flatnonzero(rows[LEVEL] > one.level)
@@ -296,7 +300,7 @@ class Classifiers:
             found = open_[self._true(one, rows[:, open_])]
             self._shares[one].count(len(open_), len(found))
             self._find(stop, one, rows, found)
-        return spent + self._promised(stop, rows)
+        return spent
 
     def _classify_at_once(self, stop: Stop, together: AtOnce, rows: Ints) -> float:
         open_ = np.flatnonzero(rows[LEVEL] > together.best)

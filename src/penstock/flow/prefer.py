@@ -62,6 +62,7 @@ class Prefer(Promote):
             scheduler.passes = self._passes
             for core, monitor in zip(scheduler.cores, self.monitors, strict=True):
                 core.noticed, core.recalled = monitor.found, monitor.recalled
+                core.asking.learnt = monitor.listens
             scheduler.looked_back = self._look_around
 
     def begin_busy(self) -> None:

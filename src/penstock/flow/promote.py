@@ -20,8 +20,8 @@ from penstock.flow.allocation import Arrived, Fifo, Moment, place
 from penstock.flow.promotion import model
 from penstock.flow.promotion.exact import exact
 from penstock.flow.routes import Routes
-from penstock.flow.scheduler import Scheduler, ahead
-from penstock.flow.stop import Determinant, Stop
+from penstock.flow.scheduler import Scheduler
+from penstock.flow.stop import Determinant, Stop, ahead
 from penstock.state.lanes import BACK_BURNER, LEVEL, NEXT, PROMISE
 
 SAMPLE = 64
@@ -182,7 +182,7 @@ class Promote(Fifo):
         made = []
         for stop in route:
             made.append((stop, rate))
-            rate *= stop.selectivity
+            rate *= stop.known
         return made
 
     def _stop(self, rated: tuple[Stop, float]) -> model.Stage:

@@ -6,7 +6,7 @@ Invariant  a result is made once, by the row of it that was built last: its walk
            the ordinary join, whatever the order in which rows are worked on.
 Pattern    rows that end as announced in, the same out; not in time order.
 State      a stock of rows for each input (`state.stock`), lanes before each operator (`state.lanes`).
-Cost       a unit a row, a unit for every candidate it meets, and what predicates cost.
+Cost       a unit a row, a unit for every candidate it meets, what predicates cost, and questions (`flow.asking`).
 
 Rows are tested first, if there is anything to test. The first operator that looks partners up builds them into their SteM before,
 the others look them up in one more input each. A classifier stands before every operator, so that what it finds insignificant need
@@ -15,7 +15,7 @@ not be built. It is skipped when there is nothing to evaluate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column, Ints, concat
 from penstock.data.clock import FOREVER
 from penstock.flow import passes
+from penstock.flow.asking import Asking
 from penstock.flow.classifiers import Classifiers
 from penstock.flow.cores import Core, time_of
 from penstock.flow.stop import Stop
@@ -88,6 +89,11 @@ class Routes(Classifiers):
         self.watch: Watch | None = None
         """Who looks at what rows come to, if anybody does."""
         self.tally = np.zeros(1, np.int64)
+        self.asking = Asking(site.upkeep.demand, self.routes_by)
+        self.denied: Callable[[Stop, Ints], None] | None = None
+        """Looks at rows that are not followed, since some input has nobody for them."""
+        self.partial = 0
+        """Partial results made, since this process began."""
 
     # ------------------------------------------------------------------ rows come
 
@@ -259,6 +265,9 @@ class Routes(Classifiers):
         degrade(out, stop.at)
         out[NEXT] = 0
         stop.count(int(new), out.shape[1], spent)
+        self.asking.judge(stop)
+        if stop.target is not None and not stop.last:
+            self.partial += out.shape[1]
         if self.watch is not None:
             self.watch.leave(stop, out)
         return out, spent, left
@@ -294,6 +303,9 @@ class Routes(Classifiers):
         assert target is not None
         if stop.builds:
             self._built(stop, rows)
+        rows, asking = self._demanded(stop, rows)
+        if not rows.shape[1]:
+            return rows, asking, None
         one, stock = self.core.inputs[target], self.stocks[target]
         index = stock.indexes[self._keys[target].index([e.side(target) for e in stop.equal])]
         keys = self.probe_keys(stop, rows)
@@ -310,7 +322,7 @@ class Routes(Classifiers):
             out[END] = np.minimum(out[END], stock.exp[slots])
             out[LEVEL] = np.minimum(out[LEVEL], stock.level[slots])
             out[CAME] = np.maximum(out[CAME], stock.came[slots])
-        spent = rows.shape[1] + int(self.tally[0]) + len(at) * stop.tested
+        spent = asking + rows.shape[1] + int(self.tally[0]) + len(at) * stop.tested
         for test in stop.tests:
             if not out.shape[1]:
                 break
@@ -322,6 +334,32 @@ class Routes(Classifiers):
             true = (out[FROM] <= out[TS]) & (out[TS] < out[TO])
             out = out if true.all() else out.compress(true, axis=1)
         return out, spent, left
+
+    def _demanded(self, stop: Stop, rows: Ints) -> tuple[Ints, float]:
+        """Rows that are worth following, since all inputs that are asked support them; and the units it took to know."""
+        spent = 0.0
+        if self.watch is not None:
+            return rows, spent  # what rows come to is learnt from all that are followed, asked or not
+        for question in self.asking.at(stop):
+            new = np.flatnonzero(rows[NEXT] == 0)  # rows in process were asked before
+            if not len(new):
+                break
+            later, target = question.later, question.later.target
+            assert target is not None
+            stock, asked = self.stocks[target], rows.take(new, axis=1)
+            index = stock.indexes[self._keys[target].index([e.side(target) for e in later.equal])]
+            there, took = self.asking.put(question, asked, self.probe_keys(later, asked), stock, index)
+            spent += took
+            if not there.all():
+                gone = asked.compress(~there, axis=1)
+                took = self.assess(stop, self.asking.pending(stop), gone)
+                question.units += took
+                spent += took
+                stop.denied += gone.shape[1]
+                if self.denied is not None:
+                    self.denied(stop, gone)
+                rows = np.delete(rows, new[~there], axis=1)
+        return rows, spent
 
     def _met(
         self, stop: Stop, rows: Ints, keys: Ints, index: TierIndex, level: int
@@ -399,7 +437,8 @@ class Routes(Classifiers):
             "shares": [[share.tested, share.passed] for share in self.shares],
             "arrived": [[which, rows] for which, rows in self.arrived_of_late.items()],
             "assessed": [[self.determinants.index(d) for d in stop.assessed] for stop in self.stops],
-            "measured": [[stop.came, stop.left, stop.spent] for stop in self.stops],
+            "measured": [[stop.came, stop.left, stop.spent, stop.denied] for stop in self.stops],
+            "asking": self.asking.save(),
             "lanes": [[name for name, lane in stop.named() if len(lane)] for stop in self.stops],
         }
 
@@ -408,9 +447,10 @@ class Routes(Classifiers):
         for share, (tested, passed) in zip(self.shares, was["shares"], strict=True):
             share.tested, share.passed = tested, passed
         self.arrived_of_late = dict(was["arrived"])
+        self.asking.take_up(was["asking"])
         for stop, assessed, measured in zip(self.stops, was["assessed"], was["measured"], strict=True):
             stop.assessed = tuple(self.determinants[n] for n in assessed)
-            stop.came, stop.left, stop.spent = measured
+            stop.came, stop.left, stop.spent, stop.denied = measured
 
     def progress(self, clock: int) -> int:
         """Nothing that waits, or is still to come, makes a result before this instant."""

@@ -24,7 +24,7 @@ from penstock.flow.aside import EXPIRED, SHED
 from penstock.flow.classifiers import LOOK
 from penstock.flow.coverage import Coverages
 from penstock.flow.routes import Routes
-from penstock.flow.stop import Stop
+from penstock.flow.stop import Stop, ahead
 from penstock.flow.tallies import Hearing
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER, CAME, DESIGNATED, LEVEL, ORDER, PROMISE, SLOTS, TO, TS, Lane
@@ -108,6 +108,8 @@ class Scheduler:
         """Levels are compared with those of other queries: while rows wait all are told apart, whether that pays for this query or not."""
         self._had: dict[tuple[int, int], float] = {}
         """Units that each stream has had in this step."""
+        for number, core in enumerate(cores):
+            core.denied = partial(hearing.suppressed, number)
 
     @property
     def waiting(self) -> int:
@@ -448,11 +450,3 @@ def _numbers(route: Sequence[Stop]) -> Ints:
     """Of the rows that wait along a route."""
     waiting = [chunk[ORDER] for stop in route for lane in stop.every() for chunk in lane.chunks()]
     return np.concatenate(waiting) if waiting else np.empty(0, np.int64)
-
-
-def ahead(route: Sequence[Stop], at: int) -> float:
-    """Units that a row takes from a stop of its route on."""
-    rest = 0.0
-    for stop in reversed(route[at:]):
-        rest = max(stop.cost, 1.0) + stop.selectivity * rest
-    return rest

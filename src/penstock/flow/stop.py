@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,6 +82,8 @@ class Stop:
     came: float = 0.0
     left: float = 0.0
     spent: float = 0.0
+    denied: float = 0.0
+    """Of those that came, rows that were not followed (`flow.asking`)."""
 
     @property
     def waiting(self) -> int:
@@ -100,9 +103,15 @@ class Stop:
         """Rows that leave for one that comes; more than one: partners."""
         return self.left / self.came if self.came >= 1 else 1.0
 
+    @property
+    def known(self) -> float:
+        """Rows that classifiers further on are asked for, of one that comes: those that leave, and those that are not followed."""
+        return self.selectivity + (self.denied / self.came if self.came >= 1 else 0.0)
+
     def count(self, rows: int, out: int, spent: float) -> None:
         if self.came > 1 << 16:
             self.came, self.left, self.spent = self.came / 2, self.left / 2, self.spent / 2
+            self.denied /= 2
         self.came += rows
         self.left += out
         self.spent += spent
@@ -123,3 +132,11 @@ class Stop:
             return self.unsorted
         lanes = self.again if name.endswith(AGAIN) else self.aside if name.endswith(ASIDE) else self.lanes
         return lanes.setdefault(int(name.rstrip(AGAIN + ASIDE)), Lane())
+
+
+def ahead(route: Sequence[Stop], at: int) -> float:
+    """Units that a row takes from a stop of its route on."""
+    rest = 0.0
+    for stop in reversed(route[at:]):
+        rest = max(stop.cost, 1.0) + stop.selectivity * rest
+    return rest

@@ -1,4 +1,5 @@
-"""What became of rows, by level: delivered and how late, expired and where, shed. Nothing is dropped silently."""
+"""What became of rows, by level: delivered and how late, expired and where, shed, suppressed. Nothing is dropped silently, and nothing is left out
+unseen."""
 
 from __future__ import annotations
 
@@ -51,6 +52,8 @@ class Hearing(Protocol):
 
     def expired(self, core: int, stop: Stop, rows: Ints) -> None: ...
 
+    def suppressed(self, core: int, stop: Stop, rows: Ints) -> None: ...
+
     def shed(self, core: int, stop: Stop, rows: Ints) -> None: ...
 
     def lay_aside(self, core: int, stop: Stop, rows: Ints, reason: str, now: int) -> None: ...
@@ -69,6 +72,10 @@ class Tallies:
     """Results of steps in which nothing had to wait."""
     left_out: dict[int, int] = field(default_factory=dict)
     """Shed rows by level."""
+    denied: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Rows that were not followed, since some input had nobody for them, by level and operator: what they would have come to was never made, and is no result."""
+    spared: int = 0
+    """The same of steps in which nothing had to wait, whatever their level."""
     hoped: dict[int, int] = field(default_factory=dict)
     """Rows that were found promising, by the level that they promise."""
 
@@ -91,6 +98,14 @@ class Tallies:
         for level, count in _counted(rows):
             self.left_out[level] = self.left_out.get(level, 0) + count
 
+    def suppressed(self, core: int, stop: Stop, rows: Ints) -> None:
+        for level, count in _counted(rows):
+            key = level, place(core, stop)
+            self.denied[key] = self.denied.get(key, 0) + count
+
+    def spare(self, rows: int) -> None:
+        self.spared += rows
+
     def promised(self, levels: Ints) -> None:
         for level, count in zip(*np.unique(levels, return_counts=True), strict=True):
             self.hoped[int(level)] = self.hoped.get(int(level), 0) + int(count)
@@ -104,6 +119,8 @@ class Tallies:
             "lost": [[level, where, count] for (level, where), count in self.lost.items()],
             "left_out": list(self.left_out.items()),
             "hoped": list(self.hoped.items()),
+            "denied": [[level, where, count] for (level, where), count in self.denied.items()],
+            "spared": self.spared,
             "in_time": self.in_time,
         }
 
@@ -112,13 +129,16 @@ class Tallies:
             self.latency[level] = Latency(count, total, worst, np.array(buckets, np.int64))
         self.lost = {(level, where): count for level, where, count in was["lost"]}
         self.left_out, self.hoped = dict(was["left_out"]), dict(was["hoped"])
-        self.in_time = was["in_time"]
+        self.in_time, self.spared = was["in_time"], was["spared"]
+        self.denied = {(level, where): count for level, where, count in was["denied"]}
 
     def json(self) -> dict[str, object]:
         """For people and programs: by rank, best first."""
-        levels = sorted({*self.latency, *(k for k, _ in self.lost), *self.left_out, *self.hoped})
+        by_place = (k for of in (self.lost, self.denied) for k, _ in of)
+        levels = sorted({*self.latency, *by_place, *self.left_out, *self.hoped})
         return {
             "in_time": self.in_time,
+            "suppressed": self.spared,
             "ranks": [
                 {
                     "rank": None if level == BACK_BURNER else level,
@@ -126,8 +146,8 @@ class Tallies:
                     "latency_mean": self.latency.get(level, Latency()).mean,
                     "latency_p50": self.latency.get(level, Latency()).quantile(0.5),
                     "latency_p99": self.latency.get(level, Latency()).quantile(0.99),
-                    "expired": sum(n for (k, _), n in self.lost.items() if k == level),
-                    "expired_at": {where: n for (k, where), n in sorted(self.lost.items()) if k == level},
+                    **_told("expired", self.lost, level),
+                    **_told("suppressed", self.denied, level),
                     "shed": self.left_out.get(level, 0),
                     "promised": self.hoped.get(level, 0),
                 }
@@ -136,11 +156,27 @@ class Tallies:
         }
 
 
+def _told(what: str, counts: Mapping[tuple[int, str], int], level: int) -> dict[str, object]:
+    """Of a level: how many, and before which operators."""
+    found = {where: n for (k, where), n in sorted(counts.items()) if k == level}
+    return {what: sum(found.values()), f"{what}_at": found}
+
+
 def _counted(rows: Ints) -> Sequence[tuple[int, int]]:
     # A row in process has made its better results: what is lost are those it waited for.
     level = np.where(rows[NEXT] > 0, np.minimum(rows[LEVEL], rows[PROMISE]), rows[LEVEL])
     levels, counts = np.unique(level, return_counts=True)
     return list(zip(levels.tolist(), counts.tolist(), strict=True))
+
+
+def outlined(load: Mapping[str, Any]) -> list[str]:
+    """What became of rows by rank, for EXPLAIN."""
+    fates = ("delivered", "expired", "shed", "suppressed")
+    return [
+        f"{'no rank' if one['rank'] is None else 'rank ' + str(one['rank'])}: "
+        + ", ".join(f"{one[fate]:,} {fate}" for fate in fates)
+        for one in load.get("ranks", ())
+    ]
 
 
 def place(core: int, stop: Stop) -> str:

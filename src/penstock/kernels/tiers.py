@@ -172,3 +172,33 @@ def probe(
             beyond[ix(i)] = best
     tally[0] += looked
     return keys.shape[0], n
+
+
+@kernel
+def supported(keys, since, until, seq, tiers, over, key, tier, head, chain, ts, exp, built, out, tally):
+    """Which partial results have a partner at all, of those that `probe` would find: the first one decides."""
+    mask = np.uint64(head.shape[0] - 1)
+    kinds = tiers.shape[0]
+    looked = 0
+    for i in range(keys.shape[0]):
+        k, alive, ends, number = keys[i], since[i], until[i], seq[i]
+        found = False
+        for j in range(kinds):
+            t = tiers[ix(j)]
+            if t >= OVER and alive >= over:
+                continue
+            s = np.int64(head[ix(bucket(k, t, mask))])
+            while s >= 0:
+                looked += 1
+                if key[ix(s)] == k and tier[ix(s)] == t:
+                    if exp[ix(s)] > alive:
+                        if built[ix(s)] < number and ts[ix(s)] < ends:
+                            found = True
+                            break
+                    elif OVER <= t < LATE:
+                        break
+                s = np.int64(chain[ix(s)])
+            if found:
+                break
+        out[ix(i)] = found
+    tally[0] += looked

@@ -8,6 +8,7 @@ Moving     the rows alive on the join's inputs move over. All of them came befor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,6 +32,7 @@ from penstock.plan.needed import all_of, needed_below
 from penstock.plan.nodes import Filter, Join, Node, Project
 from penstock.plan.pattern import judge, pattern
 from penstock.plan.roots import Root
+from penstock.plan.trees import Demand
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.build import build
 from penstock.runtime.pipeline import Key, Pipeline
@@ -52,10 +54,11 @@ class Workshop:
         time_type: Type,
         *,
         whole: bool = False,
+        demand: Demand = Demand.JIT,
     ) -> None:
         self.arena, self.evaluator, self.strings, self.functions = arena, evaluator, strings, functions
         self.since, self.time_type = since, time_type
-        self.upkeep = Upkeep()
+        self.upkeep = Upkeep(demand=demand)
         self.keeps_all = whole
 
     def site(self, name: str) -> Site:
@@ -120,6 +123,8 @@ class CoreRun:
         """By stream: the stage of the join's pipeline that gives its rows."""
         self._joins: tuple[Join, Pipeline] | None = None
         """The join while it is calm; one input needs none."""
+        self._counts: Counter[str] = Counter()
+        """Partial results of calm times that are over."""
         if len(core.inputs) > 1 and not busy:
             self._joins = self._joining()
 
@@ -171,6 +176,15 @@ class CoreRun:
         given = {self._leaves[i]: rows[i] for i in self._streams}
         return pipeline.joined(join, given, feeds, now)
 
+    def counted(self) -> dict[str, int]:
+        """Partial results made, suppressed, and questions asked, calm or busy, since this process began; of two inputs nothing is partial."""
+        if len(self.core.inputs) < 3:
+            return {}
+        asking = self.routes.asking
+        busy = {"made": self.routes.partial, "suppressed": asking.denied, "asked": asking.asked}
+        calm = {} if self._joins is None else self._joins[1].counted()
+        return {what: n + self._counts[what] + calm.get(what, 0) for what, n in busy.items()}
+
     @property
     def pair(self) -> float:
         """Units that a candidate of the join takes, whoever joins."""
@@ -191,6 +205,7 @@ class CoreRun:
                 batch = operator.alive(i, now)
             assert batch is not None, "inputs end as announced: all their rows are known"
             self.routes.take_over(i, batch.take(np.flatnonzero(batch.exp > now)))
+        self._counts.update(pipeline.counted())
         self._joins = None
         self.workshop.arena.drop(f"{self._name}.join.")
 

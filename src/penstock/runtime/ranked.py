@@ -38,6 +38,7 @@ from penstock.plan.expressions import columns
 from penstock.plan.nodes import Node, Reliable
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
+from penstock.plan.trees import Demand
 from penstock.rules.walk import every
 from penstock.runtime.above import Said, table_schemas
 from penstock.runtime.core import CoreRun, Workshop
@@ -85,6 +86,7 @@ class Ranked(Pipeline):
         time_type: Type,
         policies: Policies,
         arena: Arena | None = None,
+        demand: Demand = Demand.JIT,
     ) -> None:
         first = riders.every[0]
         super().__init__(Arena() if arena is None else arena, first.root, time_type=time_type)
@@ -102,8 +104,9 @@ class Ranked(Pipeline):
         riders.combine()
         self._policies = policies
         self._workshop = Workshop(
-            self.arena, evaluator, strings, functions, since, time_type, whole=policies.keep_dropped > 0
-        )
+            self.arena, evaluator, strings, functions, since, time_type,
+            whole=policies.keep_dropped > 0, demand=demand,
+        )  # fmt: skip
         self._cores = [
             CoreRun(
                 core, n, self._workshop, riders.disjuncts[n], riders.wanted(n, since),
@@ -249,6 +252,7 @@ class Ranked(Pipeline):
 
     def _calmly(self, slices: Sequence[Slice], rows: int) -> None:
         before, noticing = self.arena.visits, 0.0
+        suppressed = self.counted().get("suppressed", 0)
         for part in slices:
             made: list[Batch] = []
             for n, core in enumerate(self._cores):
@@ -261,6 +265,7 @@ class Ranked(Pipeline):
         self.spent = noticing + rows + (self.arena.visits - before) * self._pair
         if rows:
             self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
+        self.riders.spare(self.counted().get("suppressed", 0) - suppressed)
 
     def _finish(self, spent: float, whole: bool) -> None:
         self.scheduler.sweep(self._time + int(spent * self.scheduler.pace))
@@ -426,7 +431,7 @@ class Ranked(Pipeline):
 
     def holdings(self, node: Node) -> list[Holding]:
         """At the root: what waits where."""
-        if not any(node is one.root.node for one in self.riders.every):
+        if not self._is_root(node):
             return []
         if not self.busy:
             return [Holding("rows that wait", "calm: cores run by the ordinary operators", 0)]
@@ -437,6 +442,20 @@ class Ranked(Pipeline):
                 sorts = f", rank {', '.join(map(str, assessed))} is found before it" if assessed else ""
                 found.append(Holding(place(n, stop), f"lanes by rank{sorts}", stop.waiting))
         return found
+
+    def _is_root(self, node: Node) -> bool:
+        return any(node is one.root.node for one in self.riders.every)
+
+    def counted(self, node: Node | None = None) -> dict[str, int]:
+        """Of all cores: at the root, for those who ask for a node."""
+        if node is not None and not self._is_root(node):
+            return {}
+        told = [core.counted() for core in self._cores]
+        return {
+            what: sum(one.get(what, 0) for one in told)
+            for what in ("made", "suppressed", "asked")
+            if any(what in one for one in told)
+        }
 
     def load(self, one: Rider | None = None) -> dict[str, Any]:
         """How it stands with a query, the first if not another: for progress, EXPLAIN and people."""

@@ -167,6 +167,9 @@ class Rider:
     def shed(self, core: int, stop: Stop, rows: Ints) -> None:
         self.tallies.shed(self._of(stop, rows))
 
+    def suppressed(self, core: int, stop: Stop, rows: Ints) -> None:
+        self.tallies.suppressed(core, stop, self._of(stop, rows))
+
     def lay_aside(self, core: int, stop: Stop, rows: Ints, reason: str, now: int) -> None:
         """Keep rows that are dropped, for whoever wants to see them."""
         if self.aside is not None:

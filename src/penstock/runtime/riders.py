@@ -133,6 +133,15 @@ class Riders:
         for one in self.riding:
             one.tallies.promised(one.ranks(levels))
 
+    def suppressed(self, core: int, stop: Stop, rows: Ints) -> None:
+        for one in self.riding:
+            one.suppressed(core, stop, rows)
+
+    def spare(self, rows: int) -> None:
+        """The same in time, of all."""
+        for one in self.riding:
+            one.tallies.spare(rows)
+
     def expired(self, core: int, stop: Stop, rows: Ints) -> None:
         for one in self.riding:
             one.expired(core, stop, rows)

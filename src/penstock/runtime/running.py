@@ -156,8 +156,9 @@ class Running:
             evaluator = Evaluator(self._strings, self._functions)
             riders = Riders([rider], self._policies.significance)
             ranked = Ranked(
-                riders, evaluator, self._strings, self._functions, since, time_type, self._policies
-            )
+                riders, evaluator, self._strings, self._functions, since, time_type, self._policies,
+                demand=self._upkeep.demand,
+            )  # fmt: skip
             return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None

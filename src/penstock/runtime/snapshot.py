@@ -273,7 +273,7 @@ def _resumed(
         with saved.arena(f"{place}/state", what) as arena:
             pipeline = Ranked(
                 riders, evaluator, engine.strings, engine.catalog.functions, was["since"], engine.time_type,
-                engine.policies, arena,
+                engine.policies, arena, engine.upkeep.demand,
             )  # fmt: skip
     else:
         evaluator = Evaluator(engine.strings, engine.catalog.functions)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.flow.tallies import outlined
 from penstock.language import AlterQuery, altered
 from penstock.plan.cost import by_node
 from penstock.plan.explain import explain
@@ -90,7 +91,7 @@ class Query:
 
     @property
     def load(self) -> dict[str, Any]:
-        """With a budget: what waits, and by rank what was delivered (and how late), expired and shed; else nothing."""
+        """With a budget: what waits, and by rank what was delivered (and how late), expired, shed and suppressed; else nothing."""
         self._session.engine.settle()
         return self._session.engine.loads().get(self.name, {})
 
@@ -151,7 +152,7 @@ class Query:
                 said.append("partial results: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()))
                 said[-1] += f"; {asked:,} questions asked" if asked else ""
             if node is standing.root.node:
-                said = promises(self.ranks) + said
+                said = promises(self.ranks) + outlined(self.load) + said
                 said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
             return said
 

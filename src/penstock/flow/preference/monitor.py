@@ -96,6 +96,14 @@ class Monitor:
                 ):
                     yield stop
 
+    @property
+    def listens(self) -> dict[int, int]:
+        """By route: the last stop at which partial results are counted."""
+        found: dict[int, int] = {}
+        for route, at in self._asked:
+            found[route] = max(at, found.get(route, at))
+        return found
+
     # ------------------------------------------------------------------ rows are counted
 
     def came(self, which: int, rows: Ints, *, learn: bool) -> None:

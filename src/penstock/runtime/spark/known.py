@@ -27,7 +27,7 @@ Inner = dict[str, Any]
 `declared`: the declarations of then; `sieved`: the instant for parts that kept rows back, of which all that is of use before it
 was sent."""
 
-COUNTED = ("delivered", "expired", "shed", "promised")
+COUNTED = ("delivered", "expired", "shed", "suppressed", "promised")
 """What became of rows, by rank."""
 LEAST, SPARED, REST = 1000, 0.25, 64
 """Rows of a part after which it is judged, the share that is to stay unsent, and the steps for which it is not asked otherwise."""
@@ -214,6 +214,7 @@ def _load(cells: list[dict[str, Any] | None]) -> dict[str, Any]:
         "growth": sum(cell["growth"] for cell in told),
         "endlessCells": sum(cell["endless"] for cell in told),
         "busyCells": sum(cell["busy"] for cell in told),
+        "suppressed": sum(cell["suppressed"] for cell in told),
         "ranks": [{"rank": rank, **ranks[rank]} for rank in order],
         **_covered(told),
         **({"letGo": sum(cell["let_go"] for cell in told)} if "let_go" in told[0] else {}),

@@ -172,8 +172,8 @@ class Outcome:
 
 
 def opened(floor: Floor, lifespan: int, connect: Connect, **options: Any) -> tuple[Any, Any]:
-    """A session with the query, and the query."""
-    session: Any = connect(**options)
+    """A session with the query, and the query. What the papers' engines do not ask is not asked here."""
+    session: Any = connect(**{"demand": "off", **options})
     session.execute(market.declarations(floor.streams))
     return session, session.query(floor.text(lifespan), name="posted")
 
