@@ -87,14 +87,14 @@ class Column:
         assert self._base is not None
         return self.lazy(self._base.values, self._base.valid, composed)
 
-    def copy(self) -> Column:
+    def copy(self, *, lent: bool = False) -> Column:
         """The same rows in memory of its own."""
         values, valid = self.values, self._valid
-        return Column(copied(values), None if valid is None else valid.copy())
+        return Column(copied(values), None if valid is None else valid.copy(), lent=lent)
 
     def kept(self) -> Column:
-        """The same rows in memory that stays as it is."""
-        return self if self.lent else self.copy()
+        """The same rows in memory that stays as it is, so that whoever keeps it next need not copy it again."""
+        return self if self.lent else self.copy(lent=True)
 
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.jit import ix, kernel, part, prefetch
+from penstock.kernels.jit import ix, kernel, part
 from penstock.kernels.tree import (
-    BASE,
     BUCKETS,
     COUNT,
-    CROSS,
     CROWDED,
     CUR,
     DEMAND,
@@ -18,7 +16,6 @@ from penstock.kernels.tree import (
     HASH,
     HEADS,
     JIT,
-    LINK,
     MADE,
     MARK,
     MASK,
@@ -35,9 +32,7 @@ from penstock.kernels.tree import (
     STEP,
     SUPPRESSED,
     SUSPENDED,
-    TAIL,
     WAITED,
-    WIDTH,
     after,
     bind,
     bucket,
@@ -49,13 +44,11 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
+from penstock.kernels.tree_ahead import look_ahead, look_further
 from penstock.kernels.tree_gate import count_event, resting
 from penstock.kernels.tree_partners import disappear
 from penstock.kernels.tree_resume import let_sleep, resume
 from penstock.kernels.tree_wanted import sift, wanted
-
-AHEAD = 16
-"""Rows of a chain that are asked for before they are looked at."""
 
 
 @part
@@ -109,33 +102,6 @@ def climb(k, seq, t, n, asks, spec, regs, rows, links, bits, work, out_ts, out_e
     return n
 
 
-@part
-def look_ahead(k, seq, spec, regs, rows, links):
-    """The next event's row will go along a chain of its sibling's rows: have these at hand."""
-    i = spec[spec[spec[PATH] + 2 * k] + 1]
-    if i >= spec[SOURCES]:
-        return
-    place = row_at(k, seq, regs)
-    at = spec[spec[CROSS] + 2 * k]
-    h = np.int64(0)
-    for c in range(spec[spec[CROSS] + 2 * k + 1]):
-        h += rows[ix(place + spec[ix(at + 5 * c + 1)])] * spec[ix(at + 5 * c + 4)]
-    r, node = i * SOURCE_WORDS, spec[NODE] + i * NODE_WORDS
-    tail, mask, base, width, link = (
-        regs[r + TAIL],
-        regs[r + MASK],
-        regs[r + BASE],
-        regs[r + WIDTH],
-        regs[r + LINK],
-    )
-    s = np.int64(links[ix(regs[node + HEADS] + bucket(h, regs[node + BUCKETS]))])
-    n = 0
-    while s >= tail and n < AHEAD:
-        prefetch(rows, base + (s & mask) * width)
-        s = np.int64(links[ix(link + (s & mask))])
-        n += 1
-
-
 @kernel
 def run(
     begin, times, sides, seqs, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
@@ -153,8 +119,9 @@ def run(
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
         bind(k, seq, regs, work)
         asks = spec[DEMAND] != OFF and not resting(spec, regs)
-        if asks and spec[DEMAND] == JIT and e + 1 < times.shape[0]:
+        if asks and spec[DEMAND] == JIT and e + 2 < times.shape[0]:
             look_ahead(np.int64(sides[e + 1]), np.int64(seqs[e + 1]), spec, regs, rows, links)
+            look_further(np.int64(sides[e + 2]), np.int64(seqs[e + 2]), spec, regs, rows, links, bits)
         done = n
         active = True
         if spec[DEMAND] != OFF:

@@ -113,8 +113,8 @@ class KeyMaker:
         """The key expressions that are strings."""
         return [e for e in self._expressions if e.type is Type.STRING]
 
-    def clean(self, batch: Batch) -> tuple[Batch, list[Ints]]:
-        """The rows that can join at all, and each index's keys for them."""
+    def clean(self, batch: Batch, *, narrow: bool = False) -> tuple[Batch, list[Ints]]:
+        """The rows that can join at all, and each index's keys for them; `narrow`: integers of any width, for whoever writes them down as words."""
         n = len(batch)
         if n == 0:
             return batch, [_NO_KEYS] * len(self._indexes)
@@ -124,7 +124,10 @@ class KeyMaker:
             failed.note_time(batch.ts)
             raise
         valid = _all_valid(values)
-        plain = [words.plain(c, e.type) for c, e in zip(values, self._expressions, strict=True)]
+        plain = [
+            c.values if narrow and e.type.is_integer else words.plain(c, e.type)
+            for c, e in zip(values, self._expressions, strict=True)
+        ]
         if valid is not None and not valid.all():
             rows = np.flatnonzero(valid)
             batch = batch.take(rows)
@@ -168,7 +171,7 @@ def key_words(parts: Sequence[Ints], n: int) -> Ints:
     if len(parts) == 1:
         return parts[0]
     out = np.empty(n, np.int64)
-    mix_rows(np.column_stack(parts), out)
+    mix_rows(np.column_stack(parts).astype(np.int64, copy=False), out)
     return out
 
 

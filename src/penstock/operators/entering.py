@@ -29,7 +29,9 @@ def entered(
     makers: Sequence[KeyMaker], stored: Sequence[tuple[int, ...]], inputs: Sequence[Batch], rings: Rings
 ) -> tuple[Array, Array, Array] | None:
     """Write all rows that can match anything; time, input and place of each, by (ts, input). None: there are none."""
-    batches, keys = zip(*(maker.clean(raw) for maker, raw in zip(makers, inputs, strict=True)), strict=True)
+    batches, keys = zip(
+        *(maker.clean(raw, narrow=True) for maker, raw in zip(makers, inputs, strict=True)), strict=True
+    )
     bounds = np.cumsum([0, *(len(b) for b in batches)])
     n = int(bounds[-1])
     if not n:

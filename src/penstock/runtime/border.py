@@ -80,7 +80,7 @@ def _nulls(kind: Type, rows: int) -> pa.Array:
 
 def _columns(data: object, schema: Schema, strings: Strings) -> tuple[Column, ...]:
     if isinstance(data, _TABLES):
-        arrays = [data.column(place) for place in _match(data.schema.names, schema)]
+        arrays = [_in_one_piece(data.column(place)) for place in _match(data.schema.names, schema)]
         columns = [as_it_lies(array, field.type) for array, field in zip(arrays, schema, strict=True)]
         return tuple(
             [
@@ -118,6 +118,11 @@ def _hint(field: Field) -> str:
 def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def _in_one_piece(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The array itself if it has one chunk, as most have."""
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) and array.num_chunks == 1 else array
 
 
 def _read_array(array: pa.Array | pa.ChunkedArray, kind: Type, strings: Strings) -> Column:

@@ -116,7 +116,8 @@ class Source:
             cut = int(first.ts.searchsorted(clock, side="right"))
             ready.append(first.slice(0, cut))
             rest = first.slice(cut, len(first))
-            waiting[0] = rest if cut <= 4 * len(rest) or isinstance(rest, Unread) else self._joined([rest])
+            small = cut > 4 * len(rest) and not isinstance(rest, Unread)
+            waiting[0] = self._joined([rest], anew=True) if small else rest
         self._waiting = waiting
         if not ready:
             return None
@@ -136,9 +137,12 @@ class Source:
             self._waiting = [joined if order is None else joined.take(order)]
             self._borrowed = False
 
-    def _joined(self, parts: Sequence[Batch | Unread]) -> Batch:
+    def _joined(self, parts: Sequence[Batch | Unread], *, anew: bool = False) -> Batch:
+        """One batch; `anew`: of a few rows in memory of their own, so that what they lie in can go."""
         unread = [part for part in parts if isinstance(part, Unread)]
         columns = read(unread) if len(unread) == len(parts) else _stacked([b.columns for b in parts])
+        if anew:
+            columns = tuple([c.copy(lent=True) for c in columns])
         ts = columns[self.stream.time].values
         return Batch(ts, ts, columns)
 

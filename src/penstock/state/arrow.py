@@ -61,7 +61,7 @@ def as_it_lies(array: pa.Array | pa.ChunkedArray, kind: Type) -> Column | None:
     Arrow's memory is lent for good if nobody can write to it: so it is with what was read from a socket, a file or another
     process, and with read-only NumPy arrays. Other columns are read-only, and what they lie in may change.
     """
-    if kind.is_numeric and array.type == kind.arrow and not array.null_count and isinstance(array, pa.Array):
+    if isinstance(array, pa.Array) and kind.is_numeric and array.type == kind.arrow and not array.null_count:
         payload = array.buffers()[1]
         if payload is None or payload.is_mutable or not len(array):
             return Column(array.to_numpy())

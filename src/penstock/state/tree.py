@@ -141,14 +141,18 @@ class TreeState:
     def admit(self, i: int, batch: Batch, columns: Sequence[Column], keys: Sequence[Ints]) -> int:
         """Write rows after the last of a source (room is reserved); returns the first's number."""
         source = self.sources[i]
-        first = int(source[kernel.USED])
-        at = (first + np.arange(len(batch))) & int(source[kernel.MASK])
+        first, mask = int(source[kernel.USED]), int(source[kernel.MASK])
+        begin, n = first & mask, len(batch)
+        # In one piece, if the ring does not end in it.
+        place: slice | Ints = slice(begin, begin + n)
+        if begin + n > mask + 1:
+            place = np.arange(first, first + n) & mask
         table = self.table(i)
-        table[at, 0] = batch.exp
+        table[place, 0] = batch.exp
         for k, key in enumerate(keys):
-            table[at, 1 + k] = key
-        self.frames[i].put(at, columns)
-        source[kernel.USED] = first + len(batch)
+            table[place, 1 + k] = key
+        self.frames[i].put(place, columns)
+        source[kernel.USED] = first + n
         return first
 
     def table(self, i: int) -> Array:
