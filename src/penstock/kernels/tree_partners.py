@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import GOLDEN
-from penstock.kernels.jit import ix, kernel, part
+from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree import (
     BASE,
     BUCKETS,
@@ -42,6 +42,8 @@ from penstock.kernels.tree import (
     row_at,
 )
 
+COMING = 8
+"""Rows on their way into an index whose chains are asked for at once."""
 OFTEN = 512
 """Rows looked through within a step or so after which an index is worth its room."""
 
@@ -95,9 +97,14 @@ def catch_up(r, j, i, spec, regs, rows, links):
     """The rows of source j that have come since an index was asked enter it, oldest first."""
     seen, mask = regs[j * SOURCE_WORDS + SEEN], regs[j * SOURCE_WORDS + MASK]
     begin = max(regs[r + LINKED], regs[j * SOURCE_WORDS + TAIL])
+    heads, buckets, column = regs[r + HEADS], regs[r + BUCKETS], regs[r + COLUMN]
+    for s in range(begin, min(begin + COMING, seen)):
+        prefetch(links, heads + bucket(row_key(j, i, row_at(j, s, regs), spec, rows), buckets))
     for s in range(begin, seen):
-        b = regs[r + HEADS] + bucket(row_key(j, i, row_at(j, s, regs), spec, rows), regs[r + BUCKETS])
-        links[ix(regs[r + COLUMN] + (s & mask))] = links[ix(b)]
+        if s + COMING < seen:
+            prefetch(links, heads + bucket(row_key(j, i, row_at(j, s + COMING, regs), spec, rows), buckets))
+        b = heads + bucket(row_key(j, i, row_at(j, s, regs), spec, rows), buckets)
+        links[ix(column + (s & mask))] = links[ix(b)]
         links[ix(b)] = s
     regs[r + LINKED] = seen
 
