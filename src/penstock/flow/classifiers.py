@@ -37,6 +37,7 @@ from penstock.state.lanes import (
     SLOTS,
     TS,
     Lane,
+    counted,
     going_by,
 )
 from penstock.state.stock import Stock
@@ -277,7 +278,7 @@ class Classifiers:
             if movable:
                 stock.move(slots, assessed=len(alone) == len(asked))
             if self.recalled is not None:
-                for one in np.unique(level[level < BACK_BURNER]).tolist():
+                for one, _ in counted(level[level < BACK_BURNER]):
                     self.recalled(which, one, slots[level == one])
             spent += len(slots) * sum(one.cost for one in alone)
         return spent
@@ -378,7 +379,11 @@ class Classifiers:
             return
         level = going_by(rows, active)
         back = None if self.repeated is None else self.repeated(stop, rows)
-        for one in np.unique(level).tolist():
+        levels = counted(level)
+        if len(levels) == 1 and back is None:
+            stop.lanes.setdefault(levels[0][0], Lane()).put(rows)
+            return
+        for one, _ in levels:
             own = level == one
             if back is not None:
                 stop.again.setdefault(one, Lane()).put(rows[:, own & back])
@@ -388,5 +393,5 @@ class Classifiers:
     def put_aside(self, stop: Stop, rows: Ints, active: frozenset[int]) -> None:
         """Let rows in process wait for the next level at which they meet any."""
         level = going_by(rows, active)
-        for one in np.unique(level).tolist():
+        for one, _ in counted(level):
             stop.aside.setdefault(one, Lane()).put(rows[:, level == one])

@@ -31,7 +31,7 @@ from penstock.flow.promotion import model as static
 from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Promising, Stop
-from penstock.state.lanes import BACK_BURNER, PROMISE
+from penstock.state.lanes import BACK_BURNER, PROMISE, counted
 from penstock.state.strings import Strings
 
 FREQUENT = 0.05
@@ -87,7 +87,7 @@ class Prefer(Promote):
 
     def _looked(self, core: int, stop: Stop, rows: Ints, levels: Ints, weight: float) -> None:
         if self.watching:
-            for level in np.unique(levels[levels < BACK_BURNER]).tolist():
+            for level, _ in counted(levels[levels < BACK_BURNER]):
                 self.monitors[core].lost(stop, level, rows[:, levels == level], weight)
 
     def _lost(self, core: int, stop: Stop, rows: Ints) -> None:
@@ -102,10 +102,8 @@ class Prefer(Promote):
         # Of a stream without levels only what promised something is missed; of what is not looked up yet it is not known.
         self._unhurt = 0.0
         promised = rows[PROMISE]
-        for level, count in zip(
-            *np.unique(promised[promised < BACK_BURNER], return_counts=True), strict=True
-        ):
-            self._count(int(level), int(count))
+        for level, count in counted(promised[promised < BACK_BURNER]):
+            self._count(level, count)
 
     @property
     def _looking(self) -> bool:

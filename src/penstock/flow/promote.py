@@ -22,7 +22,7 @@ from penstock.flow.promotion.exact import exact
 from penstock.flow.routes import Routes
 from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Determinant, Stop, ahead
-from penstock.state.lanes import BACK_BURNER, LEVEL, NEXT, PROMISE
+from penstock.state.lanes import BACK_BURNER, LEVEL, NEXT, PROMISE, counted
 
 SAMPLE = 64
 """Rows of a batch that expired which are looked at for their level."""
@@ -81,9 +81,8 @@ class Promote(Fifo):
         if aside.any():
             # Its best results are made; what it waited for is known.
             waited = np.minimum(rows[LEVEL, aside], rows[PROMISE, aside])
-            for level, count in zip(*np.unique(waited, return_counts=True), strict=True):
-                if level < BACK_BURNER:
-                    self._count(int(level), int(count))
+            for level, count in counted(waited[waited < BACK_BURNER]):
+                self._count(level, count)
             rows = rows[:, ~aside]
         if stop.route not in self._ranked[core]:
             # They have none, but might have met rows of any.
@@ -91,8 +90,8 @@ class Promote(Fifo):
                 self._count(level, rows.shape[1])
             return
         known = rows[LEVEL] < BACK_BURNER
-        for level, count in zip(*np.unique(rows[LEVEL, known], return_counts=True), strict=True):
-            self._count(int(level), int(count))
+        for level, count in counted(rows[LEVEL, known]):
+            self._count(level, count)
         rest = rows[:, ~known]
         if not rest.shape[1]:
             return
@@ -100,9 +99,8 @@ class Promote(Fifo):
         routes = self.scheduler.cores[core]
         found = routes.levels_at(stop, some)
         self._looked(core, stop, some, found, rest.shape[1] / some.shape[1])
-        for level, count in zip(*np.unique(found, return_counts=True), strict=True):
-            if level < BACK_BURNER:
-                self._count(int(level), int(count) * rest.shape[1] / some.shape[1])
+        for level, count in counted(found[found < BACK_BURNER]):
+            self._count(level, count * rest.shape[1] / some.shape[1])
         for one in routes.determinants:
             if not one.inputs <= stop.bound:
                 self._count(one.level, rest.shape[1] * self._foreseen(routes, stop, one))

@@ -56,6 +56,22 @@ class Job:
 
 
 @dataclass(slots=True)
+class Outlook:
+    """What is expected of rows at a stop."""
+
+    core: int
+    stop: Stop
+    rest: int
+    """The level by which those go of which nothing is known, though others of their stream promise something."""
+    later: int
+    """The best that may be found of them further on."""
+    known: bool
+    """Their stream has levels, or none that they may still meet."""
+    sorts: int
+    """The level by which those go that wait for the classifier."""
+
+
+@dataclass(slots=True)
 class Made:
     """Results of a core: the levels that were known of them, how late they are, and how much of that their last operator took."""
 
@@ -118,7 +134,9 @@ class Scheduler:
     def enqueue(self, core: int, stop: Stop, rows: Ints) -> None:
         self.cores[core].enqueue(stop, rows, self.active)
 
-    def _jobs(self) -> Iterator[Job]:
+    def _outlooks(self) -> list[Outlook]:
+        """What is expected of rows at every stop; it stays as it is while rows are worked on."""
+        made = []
         for number, core in enumerate(self.cores):
             for route in core.routes:
                 pending = BACK_BURNER  # the best level that a classifier further on may find
@@ -132,19 +150,26 @@ class Scheduler:
                     known = ranked or (self.passes is not None and stop.at > core.meets[stop.route])
                     rest = doubtful if stop.at <= until else BACK_BURNER
                     later = min(pending, hoped) if stop.at < looked else pending
-                    for again, lanes in ((False, stop.lanes), (True, stop.again)):
-                        for level, lane in sorted(lanes.items()):
-                            if len(lane):
-                                urgency = self._urgency(min(level, rest), later, known)
-                                yield Job(number, stop, urgency, lane, False, again, rest < level)
-                    for level, lane in sorted(stop.aside.items()):
-                        if len(lane):
-                            yield Job(number, stop, level, lane, False)
-                    pending = min(pending, assessed)
-                    hoped = min([hoped, *(p.best for p in stop.promising)])
-                    if len(stop.unsorted):
-                        found = min([assessed, *(p.best for p in stop.promising)])
-                        yield Job(number, stop, self._urgency(found, pending, ranked), stop.unsorted, True)
+                    promised = min((p.best for p in stop.promising), default=BACK_BURNER)
+                    pending, hoped = min(pending, assessed), min(hoped, promised)
+                    sorts = self._urgency(min(assessed, promised), pending, ranked)
+                    made.append(Outlook(number, stop, rest, later, known, sorts))
+        return made
+
+    def _jobs(self, outlooks: Sequence[Outlook]) -> Iterator[Job]:
+        for one in outlooks:
+            stop, rest = one.stop, one.rest
+            for again, lanes in ((False, stop.lanes), (True, stop.again)):
+                for level, lane in sorted(lanes.items()) if len(lanes) > 1 else lanes.items():
+                    if len(lane):
+                        urgency = self._urgency(min(level, rest), one.later, one.known)
+                        yield Job(one.core, stop, urgency, lane, False, again, rest < level)
+            if stop.aside:
+                for level, lane in sorted(stop.aside.items()):
+                    if len(lane):
+                        yield Job(one.core, stop, level, lane, False)
+            if len(stop.unsorted):
+                yield Job(one.core, stop, one.sorts, stop.unsorted, True)
 
     def _urgency(self, level: int, pending: int, known: bool) -> int:
         """By which level rows go: their own, or what they promise; or the best that may be found of them; or, where their stream has
@@ -155,12 +180,12 @@ class Scheduler:
             return min(self.active)
         return min(level, pending)
 
-    def _next(self) -> Job | None:
+    def _next(self, outlooks: Sequence[Outlook]) -> Job | None:
         if not self.active:
-            return min(self._jobs(), key=lambda j: (-j.stop.at, j.lane.first[ORDER]), default=None)
+            return min(self._jobs(outlooks), key=lambda j: (-j.stop.at, j.lane.first[ORDER]), default=None)
         had = self._had
         return min(
-            self._jobs(),
+            self._jobs(outlooks),
             key=lambda j: (
                 j.level,
                 had.get((j.core, j.stop.route), 0.0),
@@ -182,7 +207,7 @@ class Scheduler:
 
     def best(self) -> int | None:
         """The level of what is worked on next; None: nothing waits."""
-        job = self._next()
+        job = self._next(self._outlooks())
         return None if job is None else job.level
 
     def run(self, units: float, began: int, goes: Callable[[int], bool]) -> tuple[list[Made], float]:
@@ -192,8 +217,9 @@ class Scheduler:
         """
         results: list[Made] = []
         spent, some, self._due = self._due, False, 0.0
+        outlooks = self._outlooks()
         while spent < units:
-            job = self._next()
+            job = self._next(outlooks)
             if job is None or (some and not goes(job.level)):
                 break
             if job.again and self._gone_ahead():

@@ -26,9 +26,19 @@ def going_by(rows: Ints, active: Collection[int]) -> Ints:
     """By which level each row goes: the better of its own and of what it promises; one that is not active is none."""
     if not active:
         return np.full(rows.shape[1], BACK_BURNER)
-    known = list(active)
-    own, promised = (np.where(np.isin(r, known), r, BACK_BURNER) for r in (rows[LEVEL], rows[PROMISE]))
-    return np.minimum(own, promised)
+    goes = np.full(BACK_BURNER + 1, BACK_BURNER)  # a look-up: `isin` takes ten times as long for a few rows
+    goes[list(active)] = list(active)
+    found: Ints = np.minimum(goes[rows[LEVEL]], goes[rows[PROMISE]])
+    return found
+
+
+def counted(levels: Ints) -> list[tuple[int, int]]:
+    """The levels there are, best first, and how many of each: `unique` takes five times as long for a few rows."""
+    if not len(levels):
+        return []
+    counts = np.bincount(levels)
+    there = np.flatnonzero(counts)
+    return list(zip(there.tolist(), counts[there].tolist(), strict=True))
 
 
 def degrade(rows: Ints, at: int) -> None:

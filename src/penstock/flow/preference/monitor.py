@@ -26,7 +26,7 @@ from penstock.flow.preference.attributes import Attribute, attributes, runs
 from penstock.flow.routes import Routes
 from penstock.flow.stop import Determinant, Stop
 from penstock.state.frequent import Floats, Frequent
-from penstock.state.lanes import BACK_BURNER, END, LEVEL, SLOTS, TS
+from penstock.state.lanes import BACK_BURNER, END, LEVEL, SLOTS, TS, counted
 
 ROOM = 64
 """Values that are counted of an attribute and level."""
@@ -128,7 +128,7 @@ class Monitor:
         if len(slots):
             some = slots[:: -(-len(slots) // SAMPLE)]
             levels = self._levels_of(which, some)
-            for level in np.unique(levels[levels < BACK_BURNER]).tolist():
+            for level, _ in counted(levels[levels < BACK_BURNER]):
                 self._count(which, level, some[levels == level], len(slots) / len(some))
 
     def found(self, stop: Stop, determinant: Determinant, rows: Ints) -> None:
@@ -155,7 +155,7 @@ class Monitor:
         known = np.flatnonzero(rows[LEVEL] < BACK_BURNER)
         if len(known):
             keys, level = self.core.probe_keys(stop, rows)[known], rows[LEVEL, known]
-            for one in np.unique(level).tolist():
+            for one, _ in counted(level):
                 if (number, one) in self.sketches:
                     self.sketches[number, one].count(partner, keys[level == one])
 
