@@ -7,7 +7,9 @@ made = city.make("5-10-15", seconds=60)
 s = penstock.connect(budget=5_000, allocation="promote")  # work units a step: not enough for all
 s.execute(city.DECLARATIONS)
 s.update_table("prisonerInfo", insert=made.info[0][1])
-near = s.query(queries.home_arrest(levels=3, lifespan=10_000), name="near")
+sql = queries.home_arrest(levels=3, lifespan=10_000)
+watched = "COVER EVERY 10 SECONDS BY PL.prisonerid"  # of the most dangerous nobody is to be forgotten
+near = s.query(sql.replace("RANK 2", f"{watched}\nRANK 2"), name="near")
 print(near.sql)
 print(f"{len(near.ranks)} ranks; answers are of use for {(near.lifespan or 0) // 1000} ms")
 
@@ -32,3 +34,5 @@ for one in near.load["ranks"]:
         f"expired, {'rank ' + str(one['rank']) if one['rank'] else 'no rank known'}: {one['expired']:,} rows"
     )
 print(f"{sum(told):,} answers")
+(rounds,) = near.load["coverage"]
+print(f"{watched}: {rounds['periods']} times, {rounds['covered']:,} seen, {rounds['missed']:,} missed")

@@ -110,6 +110,58 @@ def test_objects_are_counted_as_the_naive_twin_counts_them(seed: int) -> None:
         assert one["missed"] == 0, "nothing is dropped"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_criteria_may_read_tables(seed: int) -> None:
+    """Rows are of the rank as tables are when they come: these change while rows wait, and the engine restarts."""
+    drawn = random.Random(seed)
+    every, least, worth = drawn.choice((50, 100)), drawn.choice((5, 40)), drawn.randrange(5, 25)
+    allocation = drawn.choice(("promote", "prefer", "promote", "fifo"))
+    made = session(40, budget=drawn.choice((40, 150, 400, 100_000)), allocation=allocation)
+    lifespan = drawn.choice(("", "LIFESPAN 300", "LIFESPAN 1500"))
+    plain = f"{SQL['joined'].replace(' AND a.y > 10', '')} {lifespan}"
+    about = f"RANK 1 CRITERIA (v > {worth} AND y > {least}) COVER EVERY {every} BY a.x, a.k"
+    later = drawn.random() < 0.5
+    query = made.query(plain if later else f"{plain} {about}", name="q")
+    worths = {f"o{n}": [(0, n)] for n in range(40)}
+
+    def counts(row: dict[str, Any], at: str) -> bool:
+        held = [v for since, v in worths[row["x"]] if since <= row[at]][-1]
+        assert row.get("v", held) == held, "a result has met the table as it was"
+        return row["y"] > least and held > worth
+
+    came: Objects = defaultdict(set)
+    seen: Objects = defaultdict(set)
+
+    def note(objects: Objects, rows: list[dict[str, Any]], at: str) -> None:
+        for row in rows:
+            if row[at] >= (300 if later else 0) and counts(row, at):
+                objects[row[at] // every].add((row["x"], row["k"]))
+
+    for step, (until, table) in enumerate(steps(np.random.default_rng(seed), 8, 120, 40)):
+        if step == 3 and later:
+            made.execute(f"ALTER QUERY q SET {about}")
+        for name in drawn.sample(sorted(worths), 3):
+            old, new = worths[name][-1][1], drawn.randrange(40)
+            at = until - 50
+            made.update_table("t", insert=[{"x": name, "v": new}], delete=[{"x": name, "v": old}], at=at)
+            worths[name].append((at, new))
+        note(came, table.to_pylist(), "ts")
+        made.push("a", table)
+        made.advance(until)
+        note(seen, query.changes().to_pylist(), "at")
+        if drawn.random() < 0.3:
+            root = made.engine.queries["q"].root
+            made.engine = snapshot.restore(made.catalog, [("q", root, False)], snapshot.dump(made.engine))
+            query._standing = made.engine.queries["q"]
+    made.drain()
+    made.advance(10_000)
+    note(seen, query.changes().to_pylist(), "at")
+    (one,) = query.load["coverage"]
+    objects, covered = (sum(map(len, counted.values())) for counted in (came, seen))
+    assert told(one) == (len(came), objects, covered, objects - covered), f"{plain} {about}"
+    assert objects > 20
+
+
 def missed(cover: str, budget: int, **options: Any) -> tuple[int, int]:
     """How many objects came, and how many were missed, by the twin."""
     made = session(150, budget=budget, **options)
@@ -226,8 +278,9 @@ def test_another_cover_while_it_runs() -> None:
             BindError,
             "not a column of the stream that the criteria read",
         ),
-        ("CRITERIA (a.y > t.v) COVER EVERY 10 BY a.x", PlanError, "read several inputs"),
+        ("CRITERIA (a.y > b.y) COVER EVERY 10 BY a.x", PlanError, "read several inputs"),
         ("CRITERIA (t.v > 1) COVER EVERY 10 BY t.x", PlanError, "read a table"),
+        ("CRITERIA (a.y > t.v) COVER EVERY 10 BY b.x", BindError, "not a column of the stream"),
         ("CRITERIA (a.y > 1) COVER EVERY 10 SECONDS BY a.x", BindError, "plain number"),
         ("CRITERIA (a.y > 1) COVER EVERY 0 BY a.x", BindError, "must be positive"),
         ("CRITERIA (a.y > 1) COVER EVERY 10 BY a.k + 1", BindError, "by columns"),
@@ -239,7 +292,9 @@ def test_another_cover_while_it_runs() -> None:
 def test_what_cover_can_speak_of(clause: str, kind: type[Exception], message: str) -> None:
     made = session(1)
     with pytest.raises(kind, match=message) as raised:
-        made.query(f"SELECT a.x FROM a [RANGE 5], t WHERE a.x = t.x RANK 1 {clause}")
+        made.query(
+            f"SELECT a.x FROM a [RANGE 5], a [RANGE 6] AS b, t WHERE a.x = t.x AND b.x = a.x RANK 1 {clause}"
+        )
     assert raised.value.line == 1  # type: ignore[attr-defined]
     assert not isinstance(raised.value, StateError)
 
@@ -250,3 +305,13 @@ def test_explain_tells_what_is_covered() -> None:
     assert "rank 1 covers every x once in 10" in made.query(text).explain()
     assert "rank 1 covers every x once in 10" in made.execute(f"EXPLAIN {text}")[0]
     assert "x, k once in 10" in made.execute(f"EXPLAIN {text}, k")[0]
+
+
+def test_tables_that_only_another_stream_meets() -> None:
+    """Which of their rows belong to a row of the stream is not known when it comes."""
+    made = session(1, budget=10)
+    text = "SELECT a.x FROM a [RANGE 5], a [RANGE 6] AS b, t WHERE a.k = b.k AND b.x = t.x RANK 1 CRITERIA (t.v > a.y)"
+    with pytest.raises(PlanError, match="cannot tell which rows of t"):
+        made.query(f"{text} COVER EVERY 10 BY a.x")
+    assert not made.queries
+    assert made.query(text).load["waiting"] == 0

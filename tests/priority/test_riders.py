@@ -213,9 +213,12 @@ ABOVE = (
 )
 
 
-def drawn_query(drawn: random.Random) -> str:
+TABLE = "CREATE TABLE t (x INT, v INT, w INT);"
+
+
+def drawn_query(drawn: random.Random, *, table: bool) -> str:
     """Whatever may ride: something above, COVER, functions in SELECT and in criteria."""
-    select = drawn.choice(ABOVE)
+    select = drawn.choice((*ABOVE, "a.x, v", "w, COUNT(*) AS n") if table else ABOVE)
     low = drawn.randrange(0, 90, 10)
     ranks = [
         f"RANK 1 CRITERIA (a.y BETWEEN {low} AND {low + 9} OR b.z = {low})",
@@ -223,10 +226,14 @@ def drawn_query(drawn: random.Random) -> str:
         f"RANK {drawn.choice((1, 3))} CRITERIA (a.y > {low}) COVER EVERY {drawn.choice((70, 200))} BY a.x",
         f"RANK 4 CRITERIA (a.ts > {10 * low} AND a.x < 20)",
     ]
+    if table:
+        ranks.append(f"RANK 5 CRITERIA (w > 5 AND a.y > {low}) COVER EVERY 100 BY a.x")
+        ranks.append(f"RANK 6 CRITERIA (v = {low // 10})")
     first, second = sorted(drawn.sample(ranks, 2))
     chosen = drawn.choice(("", first, f"{first} {second}" if first[5] != second[5] else second))
-    group = " GROUP BY a.x" if "a.x, COUNT" in select else ""
-    return f"SELECT {select} {FROM}{group} {chosen}"
+    group = " GROUP BY " + select.split(", COUNT")[0] if ", COUNT" in select else ""
+    joined = FROM.replace(" WHERE ", ", t WHERE a.x = t.x AND ") if table else FROM
+    return f"SELECT {select} {joined}{group} {chosen}"
 
 
 def restart(flow: Flow) -> None:
@@ -250,11 +257,13 @@ def test_who_comes_later_is_told_what_he_would_be_told_alone(seed: int) -> None:
     flows = Flow({}), Flow({}, **options)
     for flow in flows:
         flow.session.create_function("twice", lambda v: None if v is None else 2 * v, "INT")
+        flow.session.execute(TABLE)
+        flow.session.update_table("t", insert=[{"x": n, "v": n % 7, "w": n % 11} for n in range(25)])
     some, texts = flows[1], {}
     for step, (until, tables) in enumerate(steps(10, 40, seed)):
         for _ in range(drawn.choice((0, 1, 2)) + 2 * (step == 0)):
             name = f"q{len(texts)}"
-            texts[name], weight = drawn_query(drawn), drawn.choice((0.5, 1.0, 2.0))
+            texts[name], weight = drawn_query(drawn, table=seed % 2 == 1), drawn.choice((0.5, 1.0, 2.0))
             for flow in flows:
                 flow.queries[name] = flow.session.query(texts[name], name=name, weight=weight)
                 flow.said[name] = []
@@ -264,6 +273,7 @@ def test_who_comes_later_is_told_what_he_would_be_told_alone(seed: int) -> None:
                 flow.session.execute(f"DROP QUERY {gone}")
                 del flow.queries[gone]
         for flow in flows:
+            flow.session.update_table("t", insert=[{"x": 25 + step, "v": step, "w": 9}], at=until - 30)
             flow.take(until, tables)
         if drawn.random() < 0.3:
             restart(some)

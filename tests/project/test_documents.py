@@ -12,6 +12,8 @@ import pytest
 import penstock
 from penstock.plan.functions import FUNCTIONS
 from penstock.surfaces.cli import FigureName
+from penstock.surfaces.figures.tp import city
+from penstock.surfaces.figures.tp.feed import times
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,9 +70,25 @@ def test_ranked_examples_tell_answers_of_every_rank_the_best_first(name: str) ->
     counts = [int(count.replace(",", "")) for _, count in told]
     assert min(counts) > 0
     if name == "home_arrest":
-        assert lines.endswith(f"\n{sum(counts):,} answers\n")
+        assert f"\n{sum(counts):,} answers\n" in lines
+        found = re.search(r"prisonerid: (\d) times, ([\d,]+) seen, (\d+) missed\n$", lines)
+        assert found is not None and [int(n) for n in found.groups()] == [6, to_be_seen(), 0]
     else:
         assert len(re.findall(r"^[A-Z][\w ]+: \d+\.\d\d$", lines, re.MULTILINE)) == 10
+
+
+def to_be_seen() -> int:
+    """Violent prisoners a mile or more from home, in every ten seconds."""
+    made = city.make("5-10-15", seconds=60)
+    home = {row["prisonerid"]: row for row in made.info[0][1].to_pylist()}
+    rows = made.feed.streams["prisonerLocation"]
+    objects = set()
+    for at, row in zip(times(rows).tolist(), rows.to_pylist(), strict=True):
+        own = home[row["prisonerid"]]
+        far = (row["x"] - own["x"]) ** 2 + (row["y"] - own["y"]) ** 2 >= 1
+        if far and own["committed_violent_offense"]:
+            objects.add((at // 10_000_000, row["prisonerid"]))
+    return len(objects)
 
 
 def test_when_news_breaks_our_own_investments_go_first() -> None:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 
 from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.errors import PlanError
 from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Column, Expression, Named, columns, conjuncts, rewrite, shifted
 from penstock.plan.inner import inner_stream, leaf
 from penstock.plan.levels import Disjunct, disjuncts
 from penstock.plan.nodes import (
     Aggregate,
+    Cover,
     Filter,
     Join,
     Node,
@@ -52,10 +54,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A rank of which every object is to be worked on in every period: criteria and columns over an input's own schema."""
+    """A rank of which every object is to be worked on in every period: columns over an input's own schema, criteria over it and the
+    tables they read, side by side."""
 
     level: int
     which: int
+    tables: tuple[int, ...]
+    predicates: tuple[Expression, ...]
+    """What joins rows of the input and of these tables."""
     criteria: Expression
     by: tuple[int, ...]
     every: int
@@ -88,21 +94,68 @@ class Core:
             read = [*columns(rank.criteria), *rank.cover.by]
             if not all(len(found.get((over[c.index].qualifier, over[c.index].name), [])) == 1 for c in read):
                 continue
-            starts = side_by_side(self.inputs)
-            by = [found[over[c.index].qualifier, over[c.index].name][0] for c in rank.cover.by]
-            which = max(i for i, start in enumerate(starts) if start <= by[0])
-            made.append(
-                Covered(
-                    rank.level,
-                    which,
-                    shifted(_moved(rank.criteria, over, found), -starts[which]),
-                    tuple(k - starts[which] for k in by),
-                    rank.cover.every,
-                    self.inputs[which].schema,
-                    time_of(self.inputs[which]),
-                )
-            )
+            made.append(self._covered(rank, rank.cover, over, found))
         return tuple(made)
+
+    def _covered(
+        self, rank: Rank, cover: Cover, over: Schema, found: Mapping[tuple[str, str], list[int]]
+    ) -> Covered:
+        starts = side_by_side(self.inputs)
+        by = [found[over[c.index].qualifier, over[c.index].name][0] for c in cover.by]
+        which = input_at(starts, by[0])
+        criteria = _moved(rank.criteria, over, found)
+        tables = self._linked(which, {input_at(starts, c.index) for c in columns(criteria)} - {which})
+        inputs = (which, *tables)
+        place = {
+            starts[i] + k: at
+            for i, start in zip(inputs, side_by_side([self.inputs[i] for i in inputs]), strict=True)
+            for k, at in enumerate(range(start, start + len(self.inputs[i].schema)))
+        }
+
+        def own(expression: Expression) -> Expression:
+            return rewrite(expression, lambda c: Column(place[c.index], c.type, c.name))
+
+        joins = [p for p in self.predicates if all(input_at(starts, c.index) in inputs for c in columns(p))]
+        return Covered(
+            rank.level,
+            which,
+            tables,
+            tuple(map(own, joins)) if tables else (),
+            own(criteria),
+            tuple(k - starts[which] for k in by),
+            cover.every,
+            self.inputs[which].schema,
+            time_of(self.inputs[which]),
+        )
+
+    def _linked(self, which: int, wanted: set[int]) -> tuple[int, ...]:
+        """Tables, with those between them and an input by which rows of it find theirs."""
+        starts = side_by_side(self.inputs)
+        met = [{input_at(starts, c.index) for c in columns(p)} for p in self.predicates]
+        way: dict[int, set[int]] = {which: set()}
+        while not wanted <= way.keys():
+            step = next(
+                (
+                    (i, way[j])
+                    for some in met
+                    for i in some
+                    for j in some & way.keys()
+                    if self._is_next(i, some, way)
+                ),
+                None,
+            )
+            if step is None:
+                unknown = self.inputs[min(wanted - way.keys())].schema[0].qualifier
+                raise PlanError(
+                    f"COVER cannot tell which rows of {unknown} belong to a row of the stream",
+                    hint="the tables that its criteria read are joined with the stream itself, or with each other",
+                )
+            way[step[0]] = step[1] | {step[0]}
+        return tuple(sorted(set().union(*(way[i] for i in wanted))))
+
+    def _is_next(self, which: int, met: set[int], way: Mapping[int, set[int]]) -> bool:
+        """Whether a predicate over these inputs leads to a table from inputs that are reached."""
+        return which not in way and self.inputs[which].table and met - {which} <= way.keys()
 
     @property
     def schema(self) -> Schema:
@@ -241,6 +294,11 @@ def _input(node: Node) -> Input | None:
     ):
         return Input(below, tuple(tests), False)
     return None
+
+
+def input_at(starts: Sequence[int], column: int) -> int:
+    """Which input a column is of, by where each one's begin."""
+    return max(i for i, start in enumerate(starts) if start <= column)
 
 
 def side_by_side(inputs: Sequence[Input]) -> list[int]:

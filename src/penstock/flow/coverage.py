@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Array, Batch, Ints
+from penstock.data.batch import Array, Batch, Ints, Mask
 from penstock.data.clock import FOREVER
 from penstock.data.types import Type
 from penstock.flow.cores import Covered
@@ -59,9 +59,11 @@ class Coverage:
         self._since = since
         self.level = covered.level
         """Where rows of the rank wait: the level that it is beside the ranks of other queries."""
+        self.of: Mask | None = None
+        """Which rows of those that come next are of the rank, where only tables tell (`runtime.with_tables`)."""
         self.lifespan: int | None = None
         """The query's own: a row that comes to its end later was not worked on for it."""
-        self.cost = units(covered.criteria, functions)
+        self.cost = units(covered.criteria, functions) + len(covered.tables)
         """Units to tell whether a row is of the rank."""
         self._arena, self._name = site.arena, site.name
         self._tester = Tester(site)
@@ -91,7 +93,11 @@ class Coverage:
 
     def _noted(self, batch: Batch) -> tuple[Array, Array]:
         """Which rows are of the rank, and their cells."""
-        of = self._tester.test(self.about.criteria, batch.columns, batch.ts)
+        if self.about.tables:
+            assert self.of is not None and len(self.of) == len(batch), "tables are looked up before"
+            of = self.of
+        else:
+            of = self._tester.test(self.about.criteria, batch.columns, batch.ts)
         if self._since is not None and self.about.time is not None and len(batch):
             of = of & (batch.columns[self.about.time].values >= self._since)
         rows = np.flatnonzero(of)

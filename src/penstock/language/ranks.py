@@ -1,7 +1,7 @@
 """RANK … CRITERIA … COVER: which results matter most, and which objects must be looked at in every period (Works 2013, §4.1, §9.3).
 
-What COVER promises is counted exactly. So whether a row is of the rank must be told by the row itself: the criteria of a rank with
-COVER read one stream of the FROM, and objects are told apart by columns of that stream.
+What COVER promises is counted exactly. So whether a row is of the rank must be known when it comes: the criteria of a rank with
+COVER read one stream of the FROM, and tables, as they are then; objects are told apart by columns of that stream.
 """
 
 from __future__ import annotations
@@ -43,16 +43,22 @@ def _cover(syntax: CoverSyntax, criteria: Expression, found: From, binding: Bind
             hint = "name a column of the stream"
             raise source.error(BindError, "COVER tells objects apart by columns", span_of(term), hint)
         by.append(bound)
-    read = {_input(found, column) for column in columns(criteria)} or {_input(found, by[0])}
-    node = found.nodes[min(read)]
-    if len(read) > 1 or not _is_stream(node):
+    read = {_input(found, column) for column in columns(criteria)}
+    tables = {n for n in read if _is_table(found.nodes[n])}
+    streams = read - tables or {_input(found, by[0])}
+    node = found.nodes[min(streams)]
+    if len(streams) > 1 or not _is_stream(node):
         what = (
-            "several inputs" if len(read) > 1 else "a table" if isinstance(node, Relation) else "a subquery"
+            "several inputs"
+            if len(streams) > 1
+            else "a table"
+            if isinstance(node, Relation)
+            else "a subquery"
         )
-        hint = "criteria of a rank with COVER read one stream: what it promises is counted as rows come"
+        hint = "criteria of a rank with COVER read one stream, and plain tables: what it promises is counted as rows come"
         raise source.error(PlanError, f"the criteria read {what}", syntax.span, hint)
     for column, term in zip(by, syntax.by, strict=True):
-        if {_input(found, column)} != read:
+        if {_input(found, column)} != streams:
             message = f"{column.name} is not a column of the stream that the criteria read"
             hint = f"one of {', '.join(field.name for field in node.schema)}"
             raise source.error(BindError, message, span_of(term), hint)
@@ -71,3 +77,8 @@ def _input(found: From, column: Column) -> int:
 
 def _is_stream(node: Node) -> bool:
     return isinstance(node, Scan) or (isinstance(node, Windowed) and isinstance(node.input, Scan))
+
+
+def _is_table(node: Node) -> bool:
+    """Whether rows look it up as it is when they come."""
+    return isinstance(node, Relation) and not node.table.retroactive

@@ -16,7 +16,7 @@ import numpy as np
 from penstock.data.batch import Batch, Column, Ints
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
-from penstock.flow.cores import Core, Input
+from penstock.flow.cores import Core, Input, side_by_side
 from penstock.flow.routes import Routes
 from penstock.operators.abilities import Remembers
 from penstock.operators.contract import Operator, Site
@@ -99,6 +99,10 @@ class CoreRun:
         self.kept = dict(kept)
         for k in range(len(core.schema)) if workshop.keeps_all else wanted:
             self.kept.setdefault(k, workshop.since)
+        for start, one in zip(side_by_side(core.inputs), core.inputs, strict=True):
+            if one.table:  # its rows stay: who comes later reads them too
+                for k in range(len(one.schema)):
+                    self.kept.setdefault(start + k, workshop.since)
         for expression in (*core.predicates, *(d.criteria for d in disjuncts)):
             for column in columns(expression):
                 self.kept.setdefault(column.index, workshop.since)
@@ -190,22 +194,31 @@ class CoreRun:
         """Units that a candidate of the join takes, whoever joins."""
         return 1 + max(stop.tested for stop in self.routes.stops)
 
+    def _alive(self, which: int, now: int) -> Batch:
+        """Rows of an input that have not ended, while it is calm."""
+        assert self._joins is not None
+        join, pipeline = self._joins
+        (operator,) = (o for o in pipeline.operators[id(join)] if isinstance(o, Remembers))
+        if isinstance(operator, MultiwayJoin):
+            batch: Batch | None = operator.joinable(which, now)
+        else:
+            batch = operator.alive(which, now)
+        assert batch is not None, "inputs end as announced: all their rows are known"
+        return batch.take(np.flatnonzero(batch.exp > now))
+
+    def table(self, which: int, now: int) -> Batch:
+        """What a table holds."""
+        return self._alive(which, now) if self._joins is not None else self.routes.alive(which, now)
+
     # ------------------------------------------------------------------ busy
 
     def get_busy(self, now: int) -> None:
         """Let the rows alive move into the routes' stocks."""
         if self._joins is None:
             return
-        join, pipeline = self._joins
-        (operator,) = (o for o in pipeline.operators[id(join)] if isinstance(o, Remembers))
         for i in range(len(self.core.inputs)):
-            if isinstance(operator, MultiwayJoin):
-                batch: Batch | None = operator.joinable(i, now)
-            else:
-                batch = operator.alive(i, now)
-            assert batch is not None, "inputs end as announced: all their rows are known"
-            self.routes.take_over(i, batch.take(np.flatnonzero(batch.exp > now)))
-        self._counts.update(pipeline.counted())
+            self.routes.take_over(i, self._alive(i, now))
+        self._counts.update(self._joins[1].counted())
         self._joins = None
         self.workshop.arena.drop(f"{self._name}.join.")
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from penstock.errors import PlanError
 from penstock.flow.cores import Covered
 from penstock.flow.coverage import Coverage
-from penstock.runtime.core import Workshop
+from penstock.runtime.core import CoreRun, Workshop
+from penstock.runtime.incoming import Slice
 from penstock.runtime.rider import Rider
 from penstock.runtime.riders import Riders
+from penstock.runtime.with_tables import WithTables
 from penstock.state.lanes import BACK_BURNER
 
 Promise = tuple[int, Covered]
@@ -22,27 +24,41 @@ class Covering:
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
         self.kept: dict[Promise, tuple[int, Coverage]] = {}
+        self._looks: dict[Promise, WithTables] = {}
 
-    def keep(self, riders: Riders) -> bool:
-        """Keep to what these were promised, from now on; whether that is something else."""
+    def keep(self, riders: Riders, cores: Sequence[CoreRun], now: int | None) -> bool:
+        """Keep to what these were promised, from now on; whether that is something else. `now`: the clock, if rows have come."""
         before, self.kept = self.kept, {}
         for one in riders.every:
             for n, about in promised(one):
                 promise = one.number, about
-                self.kept[promise] = before.get(promise) or (n, self._new(one, about))
+                self.kept[promise] = before.get(promise) or (n, self._new(one, about, cores[n], now))
                 coverage = self.kept[promise][1]
                 coverage.level = riders.levels.get((one.number, about.level), BACK_BURNER)
                 coverage.lifespan = one.root.levels.lifespan
         for number, about in before.keys() - self.kept.keys():
+            self._looks.pop((number, about), None)
             if not any(n == number and a.level == about.level for n, a in self.kept):
                 self._workshop.arena.drop(f"rider{number}.cover{about.level}.")
         return before.keys() != self.kept.keys()
 
-    def _new(self, one: Rider, about: Covered) -> Coverage:
+    def _new(self, one: Rider, about: Covered, core: CoreRun, now: int | None) -> Coverage:
         site = self._workshop.site(f"{one.name}cover{about.level}")
         self._workshop.arena.drop(f"{site.name}.")
+        self._looks.pop((one.number, about), None)
+        if about.tables:
+            look = self._looks[one.number, about] = WithTables(self._workshop, site.name, core.core, about)
+            if now is not None:
+                look.begin(core, now)
         since = one.since if one.since > self._workshop.since else None
         return Coverage(site, about, self._workshop.functions, since)
+
+    def look(self, part: Slice) -> None:
+        """Look up in tables which rows that come are spoken of."""
+        for promise, (n, coverage) in self.kept.items():
+            if promise in self._looks:
+                batch = part.rows[n][coverage.about.which]
+                coverage.of = self._looks[promise].of(batch, part.tables, part.now)
 
     def of(self, one: Rider) -> list[Coverage]:
         return [coverage for (number, _), (_, coverage) in self.kept.items() if number == one.number]

@@ -126,14 +126,14 @@ class Ranked(Pipeline):
         self.scheduler = Scheduler(self._routes, riders)
         self.scheduler.atomic = policies.allocation != "prefer"
         first.above.watch(self.scheduler)
+        self.fed = False
+        """Something has come: tables were told."""
+        self._now = since - 1
         self._covering = Covering(self._workshop)
         self._cover()
         self._outlive()
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._pair = max(core.pair for core in self._cores)
-        self.fed = False
-        """Something has come: tables were told."""
-        self._now = since - 1
         self._time = self._quiet = self._steps = 0
         self._price = GUESS
         self.owed = 0.0
@@ -254,6 +254,7 @@ class Ranked(Pipeline):
         before, noticing = self.arena.visits, 0.0
         suppressed = self.counted().get("suppressed", 0)
         for part in slices:
+            self._covering.look(part)
             made: list[Batch] = []
             for n, core in enumerate(self._cores):
                 noticing += self.scheduler.coverage.came_and_went(n, part.rows[n])
@@ -305,6 +306,7 @@ class Ranked(Pipeline):
         parts: dict[tuple[int, int], list[Array]] = {}
         noticing = 0.0
         for part in slices:
+            self._covering.look(part)
             for n, core in enumerate(self._cores):
                 for which, rows in core.admit(part.rows[n], self._time):
                     parts.setdefault((n, which), []).append(rows)
@@ -408,7 +410,7 @@ class Ranked(Pipeline):
 
     def _cover(self) -> bool:
         """Keep to what COVER promises; whether that is something else."""
-        other = self._covering.keep(self.riders)
+        other = self._covering.keep(self.riders, self._cores, self._now if self.fed else None)
         self.scheduler.cover(Coverages(self._covering.kept.values()))
         return other
 
