@@ -64,6 +64,7 @@ class Flow:
     def pipeline(self, name: str) -> Ranked:
         pipeline = self.session.engine.queries[name].pipeline
         assert isinstance(pipeline, Ranked)
+        pipeline.ready()
         return pipeline
 
     def counted(self, name: str) -> Counter[tuple[Any, ...]]:

@@ -42,7 +42,7 @@ from penstock.plan.trees import Demand
 from penstock.rules.walk import every
 from penstock.runtime.above import Said, table_schemas
 from penstock.runtime.core import CoreRun, Workshop
-from penstock.runtime.covering import Covering
+from penstock.runtime.covering import Covering, promised
 from penstock.runtime.growth import Growth
 from penstock.runtime.incoming import Incoming, Slice
 from penstock.runtime.pipeline import Key, Pipeline, told
@@ -129,6 +129,8 @@ class Ranked(Pipeline):
         self.fed = False
         """Something has come: tables were told."""
         self._now = since - 1
+        self._stale = False
+        """Riders came, went or weigh something else, and levels are not numbered anew yet."""
         self._covering = Covering(self._workshop)
         self._cover()
         self._outlive()
@@ -340,19 +342,19 @@ class Ranked(Pipeline):
 
     def board(self, one: Rider, since: int) -> None:
         """Another query rides, and sees rows from an instant on."""
+        promised(one)
         one.number, one.since = 1 + max(other.number for other in self.riders.every), since
         self.riders.every.append(one)
         for n, core in enumerate(self._cores):
             core.widen(self.riders.wanted(n, self._workshop.since), self.riders.read(n), since, self._now)
         one.board(self._workshop, self._routes, self._policies)
-        self.regroup()
+        self._stale = True
 
     def leave(self, one: Rider) -> None:
         """A query is gone."""
         self.riders.every.remove(one)
-        if self.riders.every:
-            self.regroup()
-            self.arena.drop(one.name)
+        self.arena.drop(one.name)
+        self._stale = True
 
     def alter(self, one: Rider, root: Root) -> None:
         """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
@@ -385,8 +387,13 @@ class Ranked(Pipeline):
 
     def weigh(self, one: Rider, weight: float) -> None:
         """A query counts for something else beside others."""
+        self._stale |= one.weight != weight
         one.weight = weight
-        self.regroup()
+
+    def ready(self) -> None:
+        """Let levels be those of all that ride now; many may have come since the last step."""
+        if self._stale and self.riders.every:
+            self.regroup()
 
     def compare(self, significance: str) -> None:
         """Ranks of queries are worth this beside each other from now on."""
@@ -396,6 +403,7 @@ class Ranked(Pipeline):
 
     def regroup(self) -> None:
         """Riders came, ask something else, weigh something else, or are gone."""
+        self._stale = False
         before = self.riders.disjuncts
         self.riders.combine()
         other = self.riders.disjuncts != before
@@ -461,6 +469,7 @@ class Ranked(Pipeline):
 
     def load(self, one: Rider | None = None) -> dict[str, Any]:
         """How it stands with a query, the first if not another: for progress, EXPLAIN and people."""
+        self.ready()
         one = self.riders.every[0] if one is None else one
         covered = [coverage.json() for coverage in self._covering.of(one)]
         return {
@@ -487,6 +496,7 @@ class Ranked(Pipeline):
     # ------------------------------------------------------------------ leaving and coming back
 
     def saved(self) -> Arena:
+        self.ready()
         arena = Arena()
         arena.arrays = dict(self.arena.arrays)
         about = {

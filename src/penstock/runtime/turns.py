@@ -102,6 +102,9 @@ class Step:
 
     def run(self) -> None:
         """All of it."""
+        for one in self.turns:
+            with self._stopping(one.standings):
+                one.pipeline.ready()
         busy = [one for one in self._in_order() if not self._calmly(one)]
         for one in busy:
             with self._stopping(one.standings):
