@@ -137,6 +137,10 @@ def test_figures_by_the_wall_clock_have_their_own_limits() -> None:
     data = made({**GOOD, "fifo": 20.0}, {})
     assert judge(timed["pp-4.5"], data)["holds"] and not judge(CHARTS["pp-4.5"], data)["holds"]
     assert not judge(timed["pp-4.5"], made({**GOOD, "fifo": 30.0}, {}))["holds"]
+    shared = Data(
+        [replace(s, more={**s.more, "had": 0.4 if s.series == "fifo" else 1.0}) for s in data.samples]
+    )
+    assert not judge(timed["pp-4.5"], shared)["holds"], "fifo made as many of less than half a core"
 
 
 # ------------------------------------------------------------------ verdicts

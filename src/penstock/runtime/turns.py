@@ -92,6 +92,10 @@ class Step:
             self._divide(units, guaranteed)
 
     def _divide(self, units: float, guaranteed: float) -> None:
+        if len(self.turns) == 1:
+            (one,) = self.turns
+            one.fair, one.floor = units, min(guaranteed * len(one.standings), 1.0) * units
+            return
         left, count = units, sum(len(one.standings) for one in self.turns)
         each = min(guaranteed, 1 / count) * units if count else 0.0
         for one in sorted(self.turns, key=self._calm):
@@ -114,6 +118,10 @@ class Step:
         busy = self._standing(busy)
         while (best := self._next(busy)) is not None:
             self._go(best, [other for other in busy if other is not best])
+        self._end(busy)
+
+    def _end(self, busy: list[Turn]) -> None:
+        """Nobody has anything more to do, or there is nothing left to do it with."""
         overdrawn = max(self.spent - self.pool, 0.0)
         for one in self.turns:
             one.pipeline.owed = overdrawn if one is self._last else 0.0
@@ -130,6 +138,8 @@ class Step:
 
     def _in_order(self) -> list[Turn]:
         """Who needs least first; where queries stand before each other as a whole, those that weigh most."""
+        if len(self.turns) == 1:
+            return self.turns
         by = self._setting == "strict"
         return sorted(self.turns, key=lambda one: (-one.weight if by else 0.0, one.pipeline.expected))
 
@@ -170,6 +180,8 @@ class Step:
         expected, left = self._calm(one), self.pool - self.spent
         if expected <= one.floor:
             return True
+        if len(self.turns) == 1:
+            return expected <= left
         if len({other.weight for other in self.turns}) == 1 and not any(
             t.pipeline.has_order for t in self.turns
         ):

@@ -57,6 +57,7 @@ class BenchName(StrEnum):
     criteria = "criteria"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
+    spark_ranks = "spark-ranks"
 
 
 class Probing(StrEnum):

@@ -16,6 +16,7 @@ OF_THEIR_OWN = {
     "overload": "overload",
     "spark-join": "spark.join",
     "spark-queries": "spark.queries",
+    "spark-ranks": "spark.ranks",
     "standing-queries": "standing.run",
 }
 """Benchmarks that are not one query against its hand-written program, and the module of each."""

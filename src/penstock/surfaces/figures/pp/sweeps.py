@@ -52,8 +52,13 @@ def _measure(town: Made, clock: Clock) -> Measure:
 
 def gains(data: Data) -> list[float]:
     """By x: results of rank 1 of promote against those of the best of the others."""
-    best = [max(sample.value for sample in column) for column in zip(*map(data.line, OTHERS), strict=True)]
-    return [mine.value / max(theirs, 1) for mine, theirs in zip(data.line(PROMOTE), best, strict=True)]
+    best = [max(map(_made, column)) for column in zip(*map(data.line, OTHERS), strict=True)]
+    return [_made(mine) / max(theirs, 1) for mine, theirs in zip(data.line(PROMOTE), best, strict=True)]
+
+
+def _made(sample: Sample) -> float:
+    """Of the share of a core that it had."""
+    return sample.value / (sample.more.get("had") or 1)
 
 
 def _ahead(data: Data) -> list[Point]:

@@ -70,8 +70,9 @@ class Watch:
 
     @property
     def had(self) -> float:
-        """The share of a core that it had while it worked: the rest went to others on this machine."""
-        return min(1.0, self._cpu / self._busy) if self._busy else 1.0
+        """By the wall clock: the share of a core that it had while it worked. The rest went to others on this machine, so runs are compared by
+        what they made of what they had."""
+        return min(1.0, self._cpu / self._busy) if self._wall and self._busy else 1.0
 
 
 def by_the_wall(chart: Chart) -> Chart:
