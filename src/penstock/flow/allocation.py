@@ -26,6 +26,8 @@ from penstock.state.strings import Strings
 
 FADES = 0.2
 """Of what was measured in the steps before, so much is forgotten a step."""
+WAITS = 0.5
+"""Who sheds lets rows wait for this part of their lifespan: where they wait for all of it they expire, whatever their level."""
 
 
 @dataclass(slots=True)
@@ -80,7 +82,18 @@ class Fifo:
     def _left(self, moment: Moment) -> float:
         """Units that rows coming now may take so that all that wait are worked on within their lifespan."""
         assert moment.lifespan is not None
-        return max(moment.units + moment.lifespan - self.scheduler.backlog(), 0.0)
+        return max(moment.units + moment.lifespan * WAITS - self.scheduler.backlog(), 0.0)
+
+    def _drawn(self, arrived: Arrived, share: float, moment: Moment) -> Arrived:
+        """Rows that came, of which so many are kept; the others are shed."""
+        drawn = np.random.default_rng((self.seed, moment.number))
+        kept = {}
+        for (core, which), rows in arrived.items():
+            keep = np.less(drawn.random(rows.shape[1]), share)
+            first = self.scheduler.cores[core].routes_by[which][0]
+            self.scheduler.shed(core, first, rows[:, ~keep])
+            kept[core, which] = rows[:, keep]
+        return kept
 
 
 class Random(Fifo):
@@ -94,16 +107,7 @@ class Random(Fifo):
             for (core, which), rows in arrived.items()
         )
         share = min(1.0, self._left(moment) / wanted) if wanted else 1.0
-        if share >= 1:
-            return arrived
-        drawn = np.random.default_rng((self.seed, moment.number))
-        kept = {}
-        for (core, which), rows in arrived.items():
-            keep = np.less(drawn.random(rows.shape[1]), share)
-            first = self.scheduler.cores[core].routes_by[which][0]
-            self.scheduler.shed(core, first, rows[:, ~keep])
-            kept[core, which] = rows[:, keep]
-        return kept
+        return arrived if share >= 1 else self._drawn(arrived, share, moment)
 
 
 class Semantic(Fifo):
@@ -113,6 +117,8 @@ class Semantic(Fifo):
         super().__init__(scheduler, seed)
         self._share: dict[int, float] = {}
         """By level: how many of its rows are kept."""
+        self._partners = 1.0
+        """Of streams without levels, how many rows are kept: these may meet the best, and are worth as much."""
         self._seen: dict[int, float] = {}
         """By level: units that its rows would take, of late."""
         self._now: dict[int, float] = {}
@@ -127,13 +133,24 @@ class Semantic(Fifo):
                     self._where.add((number, route[0].route, max(places.values())))
 
     def begin_busy(self) -> None:
-        self._share, self._seen, self._now = {}, {}, {}
+        self._share, self._seen, self._now, self._partners = {}, {}, {}, 1.0
+
+    def admitted(self, arrived: Arrived, moment: Moment) -> Arrived:
+        if self._partners >= 1:
+            return arrived
+        sorted_ = {(core, route) for core, route, _ in self._where}
+        others = {key: rows for key, rows in arrived.items() if key not in sorted_}
+        return {**arrived, **self._drawn(others, self._partners, moment)}
 
     def save(self) -> dict[str, Any]:
-        return {"share": list(self._share.items()), "seen": list(self._seen.items())}
+        return {
+            "share": list(self._share.items()),
+            "seen": list(self._seen.items()),
+            "partners": self._partners,
+        }
 
     def take_up(self, was: Mapping[str, Any]) -> None:
-        self._share, self._seen = dict(was["share"]), dict(was["seen"])
+        self._share, self._seen, self._partners = dict(was["share"]), dict(was["seen"]), was["partners"]
 
     def _sift(self, core: int, stop: Stop, rows: Ints) -> Ints:
         if (core, stop.route, stop.at) not in self._where:
@@ -157,20 +174,22 @@ class Semantic(Fifo):
     def adapt(self, moment: Moment) -> None:
         for level in {*self._seen, *self._now}:
             before, now = self._seen.get(level, 0.0), self._now.get(level, 0.0)
-            self._seen[level] = now if level not in self._seen else before + 0.5 * (now - before)
+            self._seen[level] = now if level not in self._seen else before + FADES * (now - before)
         self._now = {}
-        self._share = {}
+        self._share, self._partners = {}, 1.0
         if moment.lifespan is None:
             return
-        # A step's arrivals may take what a step has, and what is still free of the lifespan before them, over some steps.
-        free = moment.units + (moment.lifespan - self.scheduler.backlog()) * FADES
-        free -= self._others(moment)
+        # A step's arrivals may take what a step has, and what is still free of the wait before them, over some steps.
+        free = moment.units + (moment.lifespan * WAITS - self.scheduler.backlog()) * FADES
+        beside = self._others()
         for level in sorted(self._seen):
-            wanted = self._seen[level]
+            wanted = self._seen[level] + beside
             self._share[level] = 1.0 if wanted <= 0 else min(1.0, max(free / wanted, 0.0))
+            if beside:
+                self._partners, beside = self._share[level], 0.0
             free -= wanted
 
-    def _others(self, moment: Moment) -> float:
+    def _others(self) -> float:
         """Units of a step that streams without levels take."""
         sorted_ = {(core, route) for core, route, _ in self._where}
         total = 0.0
