@@ -163,7 +163,7 @@ def test_what_is_dropped_lies_beside_what_is_late(spark: SparkSession, tmp_path:
     kept, rows = Kept(), drawn(1, 60)["a"]
     for part in range(2):
         session = penstock.connect(
-            spark, checkpoint=str(tmp_path), cells=2, budget=4, allocation="fifo", keep_dropped=True
+            spark, checkpoint=str(tmp_path), cells=2, budget=2, allocation="fifo", keep_dropped=True
         )
         session.execute(A)
         sql = "SELECT ts, y FROM a [RANGE 10] WHERE y > 0 LIFESPAN 9 MICROSECONDS RANK 1 CRITERIA (s = 'p')"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -376,6 +377,19 @@ class Cells:
     def load(self, name: str, rows: tuple[Column, ...]) -> None:
         for engine in self.engines:
             engine.load(name, self.lower.moved(rows, self.tables[name].schema, engine))
+
+    def loads(self) -> dict[str, dict[str, Any]]:
+        """By query, of the cell in which most waits: what waits, and what became of rows by rank."""
+        found: dict[str, dict[str, Any]] = {}
+        for engine in self.engines:
+            for name, load in engine.loads().items():
+                if name not in found or load["waiting"] > found[name]["waiting"]:
+                    found[name] = load
+        return found
+
+    def endless(self) -> list[str]:
+        """Queries for which more and more waits in some cell that nothing bounds."""
+        return [name for engine in self.engines for name in engine.endless()]
 
     def drain(self) -> None:
         """Work on everything that has come, however long it takes."""

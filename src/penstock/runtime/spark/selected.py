@@ -53,8 +53,9 @@ def by_stream(plan: Flowing) -> dict[str, list[Reading]]:
 
 
 def used_slots(plan: Flowing, read: dict[str, list[Reading]]) -> dict[str, set[int]]:
-    """By stream, the shared columns that any of its scans reads: all if rows are counted, in the order of their whole content."""
-    counted = {fed.stream for fed in plan.inputs if fed.counted}
+    """By stream, the shared columns that any of its scans reads: all if rows are counted, in the order of their whole content, or if somebody wants to
+    see those that are dropped."""
+    counted = {fed.stream for fed in plan.inputs if fed.counted or plan.policies.keep_dropped}
     places = plan.layout.places
     return {
         name: set(places[name]) if name in counted else {places[name][c] for r in found for c in r.columns}
