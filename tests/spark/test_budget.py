@@ -47,13 +47,12 @@ def connected(
     return session
 
 
-@pytest.mark.parametrize("allocation", ["prefer", "fifo"])
-def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path, allocation: str) -> None:
+def test_what_waits_is_said_in_the_end(spark: SparkSession, tmp_path: Path) -> None:
     kept = {name: Kept() for name in QUERIES}
     here = penstock.connect()
     here.execute(A + B)
     queries = {name: here.query(sql, name=name) for name, sql in QUERIES.items()}
-    options: dict[str, Any] = {"budget": 20, "allocation": allocation}
+    options: dict[str, Any] = {"budget": 20}
     waited = []
     for part in range(3):
         there = connected(spark, tmp_path / "checkpoint", kept, **options)
