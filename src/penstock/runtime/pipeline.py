@@ -60,6 +60,8 @@ class Pipeline:
     """By the same: which stage (or source) gives the node's changes."""
     names: dict[int, list[str]] = field(default_factory=dict)
     """By the same: how the names of its arrays begin."""
+    _counting: list[Counts] | None = None
+    """Operators that count partial results, once somebody has asked."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -139,8 +141,10 @@ class Pipeline:
 
     def counted(self, node: Node | None = None) -> dict[str, int]:
         """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
-        some = [one for one, _ in self.stages] if node is None else self.operators.get(id(node), ())
-        told = [one.counted() for one in some if isinstance(one, Counts)]
+        if self._counting is None:
+            self._counting = [one for one, _ in self.stages if isinstance(one, Counts)]
+        own = None if node is None else self.operators.get(id(node), ())
+        told = [one.counted() for one in self._counting if own is None or one in own]
         return {
             what: sum(one[what] for one in told if what in one)
             for what in ("made", "suppressed", "asked")
