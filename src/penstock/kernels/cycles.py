@@ -19,6 +19,7 @@ from penstock.kernels.chains import BASE, BLOCK, FIELD, HEADS, OWNER, SHIFT, TAI
 from penstock.kernels.hashing import GOLDEN, spread
 from penstock.kernels.horizons import MET, NOBODY, PASSED, PROBES
 from penstock.kernels.jit import ix, kernel, part, prefetch
+from penstock.kernels.tree_bits import among
 
 TARGET, INDEX, T_FIELD, GIVER, G_FIELD, CHECK, PUT, SIEVE, S_GIVER, S_FIELD, S_TARGET = range(11)
 HOP = 11
@@ -65,17 +66,6 @@ def bits_of(word):
         (one << (x >> np.uint64(58)))
         | (one << ((x >> np.uint64(52)) & six))
         | (one << ((x >> np.uint64(46)) & six))
-    )
-
-
-@part
-def among(w, key, bits):
-    """Whether the word of some pane from w on holds these bits."""
-    return (
-        (bits[ix(w)] & key == key)
-        | (bits[ix(w + 1)] & key == key)
-        | (bits[ix(w + 2)] & key == key)
-        | (bits[ix(w + 3)] & key == key)
     )
 
 
