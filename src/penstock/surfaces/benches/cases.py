@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.plan.trees import Pairs
 from penstock.surfaces.benches import workload
 from penstock.surfaces.benches.workload import Workload
 
@@ -26,6 +27,8 @@ class Case:
     """A second hand-written program worth knowing the pace of, and what it does differently; it decides nothing."""
     orders: tuple[tuple[str, str], ...] = ()
     """The query as others would write it: what comes first, and the text."""
+    trees: tuple[tuple[str, Pairs], ...] = ()
+    """Trees over its inputs that begin with an equality: its name, and the tree."""
     window: int = 10_000
     x_keys: int = 2_000
     y_keys: int = 200_000
@@ -92,6 +95,7 @@ def three_way() -> list[Case]:
             " AND c.ts > b.ts - {w} AND c.ts < b.ts + {w}",
             ("that keeps pairs", ThreeWay),
             tuple(orders.items()),
+            (("unselective_join", ((0, 1), 2)), ("selective_join", ((0, 2), 1))),
         )
     ]
 

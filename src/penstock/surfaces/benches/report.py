@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.surfaces.benches import points, runs
 from penstock.surfaces.benches.cases import BENCHES, Case
+from penstock.surfaces.benches.pairs import fixed_pairs
 from penstock.surfaces.benches.points import Point
 
 SHARE, AIM = 0.40, 0.60
@@ -33,7 +34,8 @@ def bench(name: str, *, quick: bool, datafusion: bool, tell: Tell) -> dict[str, 
     why: list[str] = []
     for case in BENCHES[name]():
         ours, theirs, failures = compare(case, repeat=5 if quick else 11, datafusion=datafusion, tell=tell)
-        for make in (*points.POINTS, *([points.written] if case.orders else [])):
+        of_its_own = [points.written, fixed_pairs] if case.orders else []
+        for make in (*points.POINTS, *of_its_own):
             tell(f"{case.name}: {make.__name__.replace('_', ' ')}")
             point = make(case, 3 if quick else 7)
             ours["points"][point.name] = point.json()
