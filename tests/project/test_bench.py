@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.surfaces.benches import report, runs
+from penstock.surfaces.benches import pairs, report, runs
 from penstock.surfaces.benches.cases import BENCHES, Case
 
 CASES = [case for make in BENCHES.values() for case in make()]
@@ -53,3 +53,24 @@ def test_a_wrong_answer_does_not_hold() -> None:
 
     _, _, failures = report.compare(case.with_(program=forgetful), repeat=1, datafusion=False, tell=silent)
     assert any("differ" in f for f in failures)
+
+
+def test_auto_is_held_against_every_fixed_plan_and_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict goes by runs next to each other: an `auto` that takes three times as long does not hold."""
+    case = next(c for c in CASES if c.orders).with_(**SMALL)
+    seen: list[dict[str, Any]] = []
+    whole = runs.engine
+
+    def engine(case: Case, work: Any, **options: Any) -> runs.Run:
+        seen.append(options)
+        done = whole(case, work, **options)
+        done.seconds = 1e-9 * work.events * (3 if not options else 2 if options["join"] == "tree" else 1)
+        return done
+
+    monkeypatch.setattr(runs, "engine", engine)
+    point = pairs.fixed_pairs(case, 1)
+    plans = [{"join": "mjoin"}, {"join": "eddy"}, *({"join": "tree", "tree": t} for _, t in case.trees)]
+    assert len(case.trees) == 2
+    assert all({**plan, "demand": demand} in seen for plan in plans for demand in pairs.DEMANDS)
+    assert (point.value, point.holds) == (3.0, False)
+    assert sum(name.startswith("auto_") and name.endswith("_ns") for name in point.more) == 4
