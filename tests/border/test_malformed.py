@@ -89,6 +89,11 @@ ROWS: list[tuple[object, str]] = [
 ]  # fmt: skip
 
 
+def test_a_frame_without_rows_is_no_rows_whatever_types_pandas_gave_it() -> None:
+    frame = pd.DataFrame({"ts": [], "x": [], "s": []}, dtype="float64")
+    assert [len(column) for column in read_rows(frame, SCHEMA, Strings(), frozenset({0}))] == [0, 0, 0]
+
+
 @pytest.mark.parametrize(("data", "message"), ROWS, ids=range(len(ROWS)))
 def test_refused_rows(data: object, message: str) -> None:
     with pytest.raises(DataError) as error:

@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from penstock.errors import ParseError, PenstockError
+from penstock.errors import ParseError, PenstockError, PlanError
+from penstock.plan.expressions import conjuncts
+from penstock.rules import optimize
 from tests.language.cases import SCHEMA, bind_all, query
 from tests.language.test_queries import PLANS
 from tests.language.test_scalars import EXPRESSIONS
@@ -50,7 +52,16 @@ def test_doubling_expressions_do_not_explode():
         bind_all(f"WITH v0 AS (SELECT x FROM a), {steps} SELECT x FROM v60")
 
 
+def test_deep_plans_are_refused_before_anything_walks_them():
+    chain = " EXCEPT ".join(f"SELECT x FROM a [RANGE {5 + i}]" for i in range(200))
+    with pytest.raises(PlanError, match="more than 100 operators deep") as caught:
+        query(chain)
+    assert (caught.value.line, caught.value.column) == (1, 1)
+
+
 def test_wide_text_is_fine():
+    parts = " AND ".join(f"(x <> {i} OR y <> {i})" for i in range(1000))
+    assert len(conjuncts(optimize(query(f"SELECT x FROM a WHERE {parts}").root).input.predicate)) == 1000
     items = ", ".join(map(str, range(5000)))
     assert len(query(f"SELECT x FROM a WHERE x IN ({items})").root.input.predicate.arguments) == 5001
     assert len(query(" UNION ALL ".join(["SELECT x FROM a"] * 200)).root.inputs) == 200

@@ -48,7 +48,10 @@ from penstock.language.syntax import (
 )
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.levels import checked_weight, with_rank
-from penstock.plan.nodes import Query, Rank
+from penstock.plan.nodes import Node, Query, Rank
+
+DEEPEST = 100
+"""Operators above each other: plans are walked recursively, five calls a step at the most, and the caller's own stack counts too."""
 
 
 def bind(parsed: Parsed, catalog: Catalog) -> Statement:
@@ -110,6 +113,9 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
     if binding.time is None:
         hint = "a table alone has nothing to wait for; name a stream in FROM"
         raise source.error(PlanError, "the query reads no stream", body.span, hint)
+    if _depth(root) > DEEPEST:
+        hint = "common table expressions are written out; ask for less at once, or in several queries"
+        raise source.error(PlanError, f"the plan is more than {DEEPEST} operators deep", body.span, hint)
     if tail.window is not None:
         positive(tail.window, binding.time, "the length of a window", source)
     lifespan = None if tail.lifespan is None else _lifespan(tail.lifespan, binding.time, source)
@@ -122,6 +128,14 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
             raise source.error(PlanError, "RANK needs a query that is one SELECT", tail.ranks[0].span, hint)
         ranks, over = ranks_of(tail.ranks, found, binding), found.node().schema
     return Query(with_rank(root, ranks), standing.text, lifespan, ranks, over)
+
+
+def _depth(root: Node) -> int:
+    """How many operators stand above each other."""
+    deep, level = 0, [root]
+    while level:
+        deep, level = deep + 1, [below for node in level for below in node.inputs]
+    return deep
 
 
 def _lifespan(amount: Amount, time: Type | None, source: Source) -> int:

@@ -7,7 +7,7 @@ after the other). Everything that computes is a `Call`; `plan.functions` builds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.data.types import Type
@@ -134,3 +134,11 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     if isinstance(expression, Call) and expression.function == "and":
         return tuple(part for argument in expression.arguments for part in conjuncts(argument))
     return (expression,)
+
+
+def conjunction(parts: Sequence[Expression]) -> Expression:
+    """All of them, at least one, halved again and again: thousands of parts are no deeper than a dozen."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return Call("and", (conjunction(parts[:middle]), conjunction(parts[middle:])), Type.BOOLEAN)

@@ -17,7 +17,7 @@ from math import inf, prod
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import StateError
-from penstock.plan.expressions import Call, Expression, Literal, Named
+from penstock.plan.expressions import Call, Expression, Literal, Named, conjunction
 from penstock.plan.functions import call
 from penstock.plan.nodes import Aggregate, Distinct, Filter, Node, Project, Query, Rank, ToStream
 
@@ -128,7 +128,7 @@ def disjuncts(rank: Rank) -> tuple[Disjunct, ...]:
     found = _alternatives(rank.criteria, True)
     if found is None:
         return (Disjunct(rank.level, rank.criteria),)
-    return tuple(Disjunct(rank.level, _all(one)) for one in dict.fromkeys(found))
+    return tuple(Disjunct(rank.level, conjunction(one)) for one in dict.fromkeys(found))
 
 
 Conjunction = tuple[Expression, ...]
@@ -151,10 +151,3 @@ def _alternatives(expression: Expression, wanted: bool) -> list[Conjunction] | N
                 return [one for part in known for one in part]
             return [tuple(dict.fromkeys(e for one in choice for e in one)) for choice in product(*known)]
     return [(expression if wanted else Call("not", (expression,), Type.BOOLEAN),)]
-
-
-def _all(parts: Conjunction) -> Expression:
-    made = parts[0]
-    for part in parts[1:]:
-        made = Call("and", (made, part), Type.BOOLEAN)
-    return made

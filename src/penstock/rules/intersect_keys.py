@@ -15,13 +15,12 @@ from itertools import accumulate
 
 from penstock.data.types import Type
 from penstock.plan.cost import estimate
-from penstock.plan.expressions import Call, Column, Expression, Named, columns, rewrite
+from penstock.plan.expressions import Call, Column, Expression, Named, columns, conjunction, rewrite
 from penstock.plan.nodes import Distinct, Filter, Intersect, Join, Node, Project
 from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.statistics import Statistics
 from penstock.rules.equal_columns import EqualColumns, equality
 from penstock.rules.merge_projections import is_pick
-from penstock.rules.push_filters import conjunction
 from penstock.rules.walk import bottom_up
 
 Pair = tuple[Column, Column]

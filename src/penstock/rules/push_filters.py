@@ -11,10 +11,8 @@ changes, nor below the GROUP BY that a query ends in: with HAVING such a query s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
-from penstock.data.types import Type
-from penstock.plan.expressions import Call, Column, Expression, columns, conjuncts, rewrite, shifted
+from penstock.plan.expressions import Column, Expression, columns, conjunction, conjuncts, rewrite, shifted
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -163,7 +161,3 @@ def _into_join(join: Join, parts: Sequence[Expression]) -> Node:
 
 def _input_of(column: Column, starts: Sequence[int]) -> int:
     return max(i for i, start in enumerate(starts[:-1]) if start <= column.index < starts[i + 1])
-
-
-def conjunction(parts: Sequence[Expression]) -> Expression:
-    return reduce(lambda a, b: Call("and", (a, b), Type.BOOLEAN), parts)

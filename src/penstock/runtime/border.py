@@ -215,6 +215,8 @@ def _read_series(series: Any, kind: Type, strings: Strings) -> Column:
         values = [None if gone else value for value, gone in zip(series.tolist(), missing, strict=True)]
         return from_python(values, kind, strings)
     array = pa.array(series, from_pandas=True)
+    if not len(array):
+        return from_python([], kind, strings)  # pandas gives columns without rows whatever type it likes
     if kind.is_integer and pa.types.is_floating(array.type):
         raise Misfit(f"float values do not fit {kind} (pandas makes floats of integers with gaps: use Int64)")
     return _read_array(array, kind, strings)
