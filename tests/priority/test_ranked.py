@@ -190,6 +190,41 @@ def test_criteria_that_read_what_is_not_kept_are_refused() -> None:
     assert run.ranks()[1] > 0, "it goes on as it was"
 
 
+def test_other_criteria_may_read_what_was_kept_to_join_by() -> None:
+    run = Run(
+        "SELECT a.y FROM a [RANGE 300], b [RANGE 200] WHERE a.x = b.x RANK 1 CRITERIA (a.y > 5)", budget=10
+    )
+    for step, (until, tables) in enumerate(steps(80)[:8]):
+        if step == 4:
+            assert run.query.load["waiting"]
+            run.session.execute("ALTER QUERY q SET RANK 1 CRITERIA (b.x < 0) RANK 2 CRITERIA (b.x >= 0)")
+            run.query.changes()
+        run.take(until, tables)
+    run.session.drain()
+    assert set(run.query.changes().column("__rank").to_pylist()) == {2}
+
+
+@pytest.mark.parametrize("window", ["RANGE 5", "ROWS 5"])
+def test_equal_queries_may_be_told_ranks_of_their_own(window: str) -> None:
+    session = penstock.connect()
+    session.execute(STREAMS)
+    text = f"SELECT a.x FROM a [{window}], b [{window}] WHERE a.x = b.x RANK 1 CRITERIA (a.x = 1)"
+    queries = [session.query(text, name=name) for name in "qr"]
+    session.execute("ALTER QUERY q SET RANK 2 CRITERIA (a.x = 1)")
+    session.push("a", [{"ts": 1, "x": 1, "y": 1}])
+    session.push("b", [{"ts": 1, "x": 1, "z": 1}])
+    session.advance(1)
+    assert [query.changes().column("__rank").to_pylist() for query in queries] == [[2], [1]]
+
+
+def test_ranks_of_a_query_whose_answers_have_none_may_be_others() -> None:
+    session = penstock.connect()
+    session.execute("CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0")
+    query = session.query("SELECT DISTINCT x FROM a [RANGE 5] RANK 1 CRITERIA (y > 1)", name="q")
+    session.execute("ALTER QUERY q SET RANK 2 CRITERIA (y > 2)")
+    assert [rank.level for rank in query.ranks] == [2]
+
+
 def test_explain_tells_what_waits() -> None:
     run = Run(f"{JOIN} {RANKS}", budget=200, allocation="promote")
     assert "calm" in run.query.explain()

@@ -368,6 +368,8 @@ class Ranked(Pipeline):
             one.be(before)
             self.regroup()
             raise
+        for n, core in enumerate(self._cores):  # results say their rank: they need what the new criteria read
+            core.routes.wanted |= self.riders.wanted(n, self._workshop.since)
         one.refit()
 
     def _check_ranks(self, one: Rider) -> None:

@@ -162,7 +162,7 @@ class Running:
             return Tail(None, ranked), evaluator
         sharing = self._sharing if not may_move and since == now else None
         key: TailKey | None = None
-        if sharing is not None:
+        if sharing is not None and not root.extra:  # each says ranks of its own, and may be told others
             text = describe(root.node)
             functions = functions_in(text, self._functions)
             # In which order predicates are written decides which rows a function sees: it may fail on others.
@@ -237,12 +237,14 @@ class Running:
 
     def rerank(self, standing: Standing, root: Root) -> None:
         """Let a query's results say another rank: they are what they were, and so is all that is remembered."""
-        pipeline, tail = standing.pipeline, self.tails.get(id(standing.pipeline))
+        pipeline = standing.pipeline
         old, new = standing.root.node, root.node
+        if old == new:  # rows of its answer are not rows of the FROM, and have no rank
+            return
         simple = isinstance(old, Project) and isinstance(new, Project) and old.input == new.input
-        if not simple or (tail is not None and len(tail.standings) > 1):
+        if not simple:
             raise StateError(
-                f"query {standing.name} runs together with others, or its plan hangs on its ranks",
+                f"the plan of query {standing.name} hangs on its ranks",
                 hint="register the query anew, with the new ranks",
             )
         assert isinstance(new, Project)
@@ -259,9 +261,6 @@ class Running:
         _, inputs = pipeline.stages[-1]
         site = Site(pipeline.arena, "rank", standing.evaluator, standing.since, self._upkeep, False, False)
         pipeline.stages[-1] = Projection(site, new.outputs, all_of(new)), inputs
-        if tail is not None and tail.key is not None:
-            del self._known[tail.key]
-            tail.key = None
 
     def begin(self, standing: Standing, tail: Tail) -> None:
         """Let a query take part."""
