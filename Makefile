@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+WARM := $(VENV)/.warm
+CLASSES := $(VENV)/spark.jsa
 # Two workers: the machines this must be comfortable on have two cores.
 JOBS ?= 2
+# Python keeps the modules it has compiled, whatever it is told: every process of a flow on Spark reads them anew.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo figures test check soak soak-crowd soak-spark chaos format clean
+.PHONY: demo figures test ready check soak soak-crowd soak-spark chaos format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -16,11 +20,8 @@ demo: $(RUN)
 figures: $(DEV)
 	$(BIN)/penstock figure all $(ARGS)
 
-# Kernels are compiled once, before the workers start: two workers compiling the same kernel cost twice the time.
-WARM = @$(BIN)/python -m penstock.surfaces.warm
 # A worker that is done takes over half of what another still has: tests on Spark are long, and all in one place.
-test: $(DEV)
-	$(WARM)
+test: ready
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(DEV)
@@ -31,26 +32,22 @@ check: $(DEV)
 
 # A long campaign against the oracle; COMPARISONS says how long.
 COMPARISONS ?= 1000000
-soak: $(DEV)
-	$(WARM)
+soak: $(WARM)
 	$(BIN)/python -m tests.oracle.soak --comparisons $(COMPARISONS) --jobs $(JOBS) $(ARGS)
 
 # Crowds of queries that come and go, each against itself alone; SECONDS says how long.
 SECONDS ?= 600
-soak-crowd: $(DEV)
-	$(WARM)
+soak-crowd: $(WARM)
 	$(BIN)/python -m tests.equivalence.crowd --seconds $(SECONDS) $(ARGS)
 
 # A flow on Spark under a steady load: memory, state, disk and latency stay as they are; MINUTES says how long.
 MINUTES ?= 30
-soak-spark: $(DEV)
-	$(WARM)
+soak-spark: $(WARM)
 	$(BIN)/python -m tests.spark.soak --minutes $(MINUTES) $(ARGS)
 
 # Kill hosts, Python workers, and Spark with its driver, again and again; KILLS says how often.
 KILLS ?= 500
-chaos: $(DEV)
-	$(WARM)
+chaos: $(WARM)
 	$(BIN)/python -m tests.chaos.campaign --kills $(KILLS) $(ARGS)
 
 format: $(DEV)
@@ -68,6 +65,17 @@ $(RUN): $(BIN)/python pyproject.toml
 $(DEV): $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(RUN)
+
+# What all tests need and one process makes best: two workers that compile the same kernel need twice the time.
+ready: $(WARM) $(CLASSES)
+
+$(WARM): $(DEV) $(shell find src -name '*.py')
+	@$(BIN)/python -m penstock.surfaces.warm
+	@touch $@
+
+# Spark's Java classes, loaded and checked once for every Java that tests start; tests run without them too, but longer.
+$(CLASSES): $(DEV) tests/spark/classes.py
+	@$(BIN)/python -m tests.spark.classes $@ 2>/dev/null || true
 
 clean:
 	rm -rf $(VENV) build dist out figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,40 @@
+"""Settings for every test and for the processes that a test starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Most of what Java does in a test it does once: a second compiler and collectors of many threads cost more than they save
+(56 → 32 s of processor time for a flow of twelve steps with the start of its Spark)."""
+CLASSES = Path(sys.prefix) / "spark.jsa"
+"""Spark's classes as tests/spark/classes.py keeps them."""
+
+# As Spark's own scripts read them: for the process that makes a command line, and for the driver.
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
+if CLASSES.is_file():  # Java looks itself whether they fit
+    JAVA += f" -XX:SharedArchiveFile={CLASSES} -Xlog:cds=off"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
+
+LONG = (
+    "kafka/",
+    "chaos/",
+    "cluster/",
+    "spark/test_crash_points",
+    "spark/test_oracle_cases",
+    "project/test_cli",
+    "spark/",
+)
+"""Begun first, the longest first: the end waits for whatever was begun last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        place = item.path.relative_to(Path(__file__).parent).as_posix()
+        return next((turn for turn, start in enumerate(LONG) if place.startswith(start)), len(LONG))
+
+    items.sort(key=turn)
