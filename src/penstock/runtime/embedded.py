@@ -8,7 +8,8 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +92,8 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = False
+        self._cut: StateError | None = None
+        """A step ended in its middle."""
         self.spending = Spending(self.policies)
 
     # ------------------------------------------------------------------ what there is
@@ -119,12 +122,31 @@ class Engine:
     def last(self) -> int:
         return LAST_MICROSECOND if self.time_type is Type.TIMESTAMP else LATEST
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A step. If it is cut short nobody knows which queries have had which rows, so that none may go on."""
+        self._stepping = True
+        try:
+            yield
+        except BaseException as cut:
+            if not isinstance(cut, PenstockError):
+                self._cut = StateError(f"a step was cut short by {cut!r}", hint="connect anew")
+                self._cut.__cause__ = cut
+            raise
+        finally:
+            self._stepping = False
+
     def check_idle(self) -> None:
         """Nothing may change in the middle of a step; a Python function of a query might try."""
+        self._check_whole()
         if self._stepping:
             raise StateError(
                 "the session is in the middle of a step", hint="a function in a query cannot use its session"
             )
+
+    def _check_whole(self) -> None:
+        if self._cut is not None:
+            raise StateError(self._cut.message, hint=self._cut.hint) from self._cut.__cause__
 
     def add_stream(self, stream: Stream) -> None:
         self.check_idle()
@@ -242,7 +264,7 @@ class Engine:
 
     def settle(self) -> None:
         """Apply what was pushed."""
-        if self._unseen and not self._stepping:
+        if self._unseen and not self._stepping and self._cut is None:
             self._advance()
 
     def advance(self, until: int, stream: str | None = None) -> None:
@@ -293,16 +315,13 @@ class Engine:
         if clock <= self._now:
             return
         stops = Stops()
-        self._stepping = True
-        try:
+        with self._whole():
             for until in self._cuts(clock):
                 batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
                 self._step({key: b for key, b in batches.items() if b is not None}, until, stops)
                 for standing in [q for q in self._later if q.since == until + 1]:
                     if self.sharing is not None and standing.replanning is None:
                         self._let_share(standing)
-        finally:
-            self._stepping = False
         for tail in list(self.tails.values()):
             self._reconsider(tail.standings[0])
         self._relieve()
@@ -422,11 +441,8 @@ class Engine:
             for tail in self.tails.values()
             if isinstance(tail.pipeline, Ranked) and not tail.stopped
         ]
-        self._stepping = True
-        try:
+        with self._whole():
             self.spending.spend(running, stops.of, whole=whole)
-        finally:
-            self._stepping = False
         stops.tell()
 
     def _fail(self, member: Member, stops: Stops) -> None:
@@ -500,6 +516,7 @@ class Engine:
         return answer.snapshot(standing.since, pipeline.current)
 
     def check(self, standing: Standing) -> None:
+        self._check_whole()
         if standing.failed is not None:
             raise StateError(
                 f"query {standing.name} stopped at an error: {standing.failed}",

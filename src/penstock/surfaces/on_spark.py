@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -121,6 +122,7 @@ class SparkSession(Session):
 
     def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
         super().__init__(options)
+        self.lock = nullcontext()  # the flow has its own, which its steps and what sinks do hold too
         if options.wall is not None:
             raise StateError(
                 f"budget={options.budget!r}: on Spark a step's budget is a number of work units",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from penstock.rules import optimize
 from penstock.rules.walk import every
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
+from penstock.surfaces.alone import alone
 
 if TYPE_CHECKING:
     from penstock.surfaces.session import Session
@@ -34,6 +36,11 @@ class Query:
         self._bound = bound
 
     @property
+    def lock(self) -> AbstractContextManager[object]:
+        """That of the session."""
+        return self._session.lock
+
+    @property
     def name(self) -> str:
         return self._standing.name
 
@@ -43,6 +50,7 @@ class Query:
         return self._standing.root.judged.pattern.value
 
     @property
+    @alone
     def matched(self) -> int:
         """How many results there have been so far: changes with '+'."""
         self._session.engine.settle()
@@ -90,11 +98,13 @@ class Query:
         self._session.engine.weigh(self._standing, weight)
 
     @property
+    @alone
     def load(self) -> dict[str, Any]:
         """With a budget: what waits, and by rank what was delivered (and how late), expired, shed and suppressed; else nothing."""
         self._session.engine.settle()
         return self._session.engine.loads().get(self.name, {})
 
+    @alone
     def dropped(self) -> pa.Table:
         """With `connect(budget=…, keep_dropped=…)`: rows that expired or were shed since the last call, whole or joined as far as they had come."""
         self._session.engine.settle()
@@ -107,30 +117,35 @@ class Query:
         return rider.aside.given()
 
     @property
+    @alone
     def size_bytes(self) -> int:
         """What the query's operators remember."""
         self._session.engine.settle()
         return self._standing.pipeline.arena.size_bytes
 
     @property
+    @alone
     def answer_bytes(self) -> int:
         """What the kept answer takes."""
         self._session.engine.settle()
         return self._standing.answer.size_bytes
 
     @property
+    @alone
     def visits(self) -> int:
         """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
         self._session.engine.settle()
         return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
     @property
+    @alone
     def partial_results(self) -> dict[str, int]:
         """Of the query's joins of three inputs or more, in this process: partial results made, suppressed because some input could
         not support them, and questions asked to know."""
         self._session.engine.settle()
         return self._standing.pipeline.counted()
 
+    @alone
     def explain(self) -> str:
         """The plan, every edge with its pattern and why, what its operators remember and make, and what would announce all ends."""
         engine, standing = self._session.engine, self._standing
@@ -158,6 +173,7 @@ class Query:
 
         return explain(standing.root.node, notes)
 
+    @alone
     def changes(self) -> pa.Table:
         """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
 
@@ -168,6 +184,7 @@ class Query:
             self._session.engine.check(self._standing)
         return self._standing.answer.changes()
 
+    @alone
     def snapshot(self, at: object = None) -> pa.Table:
         """The answer at the engine's clock."""
         self._check()
@@ -192,6 +209,7 @@ class Query:
         table: pa.Table = engine.snapshot(self._standing)
         return table
 
+    @alone
     def drop(self) -> None:
         """Remove the query; its state is freed."""
         self._check_registered()

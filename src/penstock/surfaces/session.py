@@ -6,6 +6,8 @@ import dataclasses
 import datetime as dt
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, one_clock
 from penstock.runtime.running import Standing
+from penstock.surfaces.alone import alone
 from penstock.surfaces.arguments import (
     checked_name,
     column_clauses,
@@ -67,6 +70,8 @@ class Session:
     """An embedded session: streams fed by `push`, time moved by watermarks and `advance`."""
 
     def __init__(self, options: Options) -> None:
+        self.lock: AbstractContextManager[object] = RLock()
+        """Threads use a session one after the other."""
         self.options = options
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
@@ -76,6 +81,7 @@ class Session:
         self._warned: set[str] = set()
         """Queries of which it was said that what waits for them grows without end."""
 
+    @alone
     def tune(self, **given: object) -> None:
         """Change `eager`, `lazy` or `partitions` while queries run; answers stay what they are."""
         for name in given:
@@ -88,6 +94,7 @@ class Session:
 
     # ------------------------------------------------------------------ declaring
 
+    @alone
     def execute(self, sql: str) -> list[Any]:
         """Run statements: all of them, or none and an error says which is wrong."""
         script = parse(sql_text(sql, "execute"))
@@ -191,6 +198,7 @@ class Session:
         else:
             raise BindError(f"there is no stream or table {name}")
 
+    @alone
     def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
         """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed."""
         named, timed = quoted_name(name, "a stream"), quoted_name(time, "a time column")
@@ -201,6 +209,7 @@ class Session:
         assert isinstance(declared, CreateStream)
         self._add_stream(declared.stream)
 
+    @alone
     def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:
         """A table with this content; a schema or `{column: type}` makes an empty one."""
         kind = "RETROACTIVE TABLE" if flag(retroactive, "retroactive") else "TABLE"
@@ -220,6 +229,7 @@ class Session:
         except PenstockError as error:
             raise type(error)(error.message, text=error.text, hint=error.hint) from None
 
+    @alone
     def create_function(
         self,
         name: str,
@@ -249,6 +259,7 @@ class Session:
 
     # ------------------------------------------------------------------ queries
 
+    @alone
     def query(self, sql: str, name: str | None = None, *, keep: bool = False, weight: float = USUAL) -> Query:
         """Register exactly one SELECT; `keep` holds the results of a MONOTONIC query for snapshots; `weight`: what it counts
         for beside other queries, where there is a budget."""
@@ -299,6 +310,7 @@ class Session:
     def _made(self, standing: Standing, bound: Bound) -> Query:
         return Query(self, standing, bound)
 
+    @alone
     def drop(self, name: str) -> None:
         """Remove a query."""
         _known_name(checked_name(name, "a query"), self._queries)
@@ -318,6 +330,7 @@ class Session:
         """Registered queries by name."""
         return dict(self._queries)
 
+    @alone
     def explain(self, format: str = "text") -> str:  # noqa: A002 - as users say it, and as the command line does
         """The whole shared flow, which query uses what: `text` (with every query's plan), `json` or `dot`."""
         self.engine.check_idle()
@@ -330,6 +343,7 @@ class Session:
 
     # ------------------------------------------------------------------ feeding
 
+    @alone
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
         key = self._stream(stream)
@@ -338,6 +352,7 @@ class Session:
         declared = self.catalog.streams[key]
         self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
 
+    @alone
     def advance(self, until: object, *, stream: str | None = None) -> None:
         """Nothing with ts <= until will come any more: process up to there.
 
@@ -358,6 +373,7 @@ class Session:
                 stacklevel=3,
             )
 
+    @alone
     def drain(self) -> None:
         """Work on everything that waits because a step's budget did not reach, however long it takes."""
         self.engine.drain()
@@ -372,6 +388,7 @@ class Session:
             )
         return key
 
+    @alone
     def update_table(
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
     ) -> None:
@@ -388,6 +405,7 @@ class Session:
         new = nothing if insert is None else self._read(insert, schema)
         self.engine.update(key, when, gone, new)
 
+    @alone
     def late(self, stream: str) -> pa.Table:
         """Rows that came below their stream's watermark."""
         key = self._stream(stream)
@@ -406,6 +424,7 @@ class Session:
     # ------------------------------------------------------------------ time and size
 
     @property
+    @alone
     def clock(self) -> int:
         """Every row with ts <= clock has been applied (microseconds for TIMESTAMP)."""
         return self.engine.clock
@@ -429,6 +448,7 @@ class Session:
         return when
 
     @property
+    @alone
     def size_bytes(self) -> int:
         """What all queries' operators remember."""
         self.engine.settle()
