@@ -48,6 +48,7 @@ from penstock.runtime.incoming import Incoming, Slice
 from penstock.runtime.pipeline import Key, Pipeline, told
 from penstock.runtime.rider import Rider
 from penstock.runtime.riders import Riders, may_come_later, ridden
+from penstock.runtime.shares import Share
 from penstock.state.arena import Arena
 from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
@@ -146,6 +147,7 @@ class Ranked(Pipeline):
         self._eased: float | None = None
         """By the wall clock: what a unit takes by the ordinary operators, of what it takes along routes."""
         self.growth = Growth()
+        self.share = Share()
         self._easy = 0
         """Steps of late in which these could have done all that came."""
         if was is not None:
@@ -517,6 +519,7 @@ class Ranked(Pipeline):
             "time": [self._time, self._quiet, self._steps],
             "units": [self.owed, self._price, self.spent],
             "growth": self.growth.save(),
+            "share": self.share.known,
             "scheduler": self.scheduler.save(arena),
             "allocation": self.allocation.save(),
             "coverage": [one.save() for _, one in self.scheduler.coverage.every],
@@ -530,6 +533,7 @@ class Ranked(Pipeline):
         self.owed, self._price, self.spent = was["units"]
         if "growth" in was:
             self.growth.take_up(was["growth"])
+        self.share.known = was.get("share")
         for routes, wanted in zip(self._routes, was["wanted"], strict=True):
             routes.wanted |= frozenset(wanted)
         self.scheduler.take_up(self.arena, was["scheduler"])

@@ -5,6 +5,7 @@ Invariant  no work is done at a place while work at a better one waits, but for 
            whoever has work gets as many units as are guaranteed, whatever the order; what somebody does not need the others have.
 Calm       a query runs by the ordinary operators, all of it at once, if that is within what it would get anyway: everything fits, or all
            that stands before it does, or it takes no more than is guaranteed.
+Plans      a query plans with the units that it has really had of late (`runtime.shares`), not with an equal part.
 Clock      one for all: a step lasts as long for every query, and what is worked on later in a step is later.
 """
 
@@ -112,7 +113,7 @@ class Step:
         busy = [one for one in self._in_order() if not self._calmly(one)]
         for one in busy:
             with self._stopping(one.standings):
-                noticing = one.pipeline.begin(one.fair, self._units, among=len(self.turns) > 1)
+                noticing = one.pipeline.begin(self._hoped(one), self._units, among=len(self.turns) > 1)
                 self._charge(one, noticing)
                 self._look(one)
         busy = self._standing(busy)
@@ -120,8 +121,22 @@ class Step:
             self._go(best, [other for other in busy if other is not best])
         self._end(busy)
 
+    def _hoped(self, one: Turn) -> float:
+        """Units that a query plans with."""
+        return one.fair if self._units is None else one.pipeline.share.hoped(self._units, one.fair, one.floor)
+
+    def _remember(self) -> None:
+        """What everybody had, for the next step's plans."""
+        left = max(self.pool - self.spent, 0.0)
+        for one in self.turns:
+            if len(self.turns) == 1:
+                one.pipeline.share.forget()
+            elif self._units:
+                one.pipeline.share.note(self._units, one.fair, one.had, left, waits=one.best is not None)
+
     def _end(self, busy: list[Turn]) -> None:
         """Nobody has anything more to do, or there is nothing left to do it with."""
+        self._remember()
         overdrawn = max(self.spent - self.pool, 0.0)
         for one in self.turns:
             one.pipeline.owed = overdrawn if one is self._last else 0.0
