@@ -13,6 +13,8 @@ import pytest
 import penstock
 from penstock.flow.classifiers import Classifiers
 from penstock.flow.preference.dealt import Dealt
+from penstock.flow.preference.monitor import Monitor
+from penstock.operators.conditions import key_words
 from penstock.plan.policies import Policies
 from penstock.runtime import learning
 from penstock.runtime.cells import Cells
@@ -69,15 +71,17 @@ def bounds(found: Summary, truth: Any, *, off: float = 1e-9, room: int = ROOM) -
 # ---------------------------------------------------------------------- cells in this process
 
 STREAMS = "".join(
-    f"CREATE STREAM {name} (ts BIGINT, k INT, g {{0}}, r INT) WATERMARK ts DELAY OF INTERVAL 0;"
+    f"CREATE STREAM {name} (ts BIGINT, k INT, g {{0}}, h BIGINT, r INT) WATERMARK ts DELAY OF INTERVAL 0;"
     for name in "abc"
 )
 WINDOWS = "FROM a [RANGE 1000000000], b [RANGE 1000000000], c [RANGE 1000000000]"
-CHAIN = f"SELECT a.ts AS i, b.ts AS j, c.ts AS l {WINDOWS} WHERE a.k = b.k AND b.g = c.g RANK 1 CRITERIA (a.r = 1) RANK 2 CRITERIA (a.r = 2)"
+CHAIN = f"SELECT a.ts AS i, b.ts AS j, c.ts AS l {WINDOWS} WHERE a.k = b.k AND b.g = c.g{{0}} RANK 1 CRITERIA (a.r = 1) RANK 2 CRITERIA (a.r = 2)"
 STEPS = 10
+INT, TEXT, PAIR = "INT", "STRING", "a STRING and a BIGINT"
+"""What b and c are joined by."""
 
 
-def rows(seed: int, step: int, text: bool) -> dict[str, list[dict[str, Any]]]:
+def rows(seed: int, step: int, kind: str) -> dict[str, list[dict[str, Any]]]:
     """Important rows of a come to more values of g than a cell meets soon."""
     drawn = np.random.default_rng((seed, step))
     made: dict[str, list[dict[str, Any]]] = {}
@@ -88,19 +92,20 @@ def rows(seed: int, step: int, text: bool) -> dict[str, list[dict[str, Any]]]:
                 {
                     "ts": 100 * step + 3 * i,
                     "k": int(drawn.integers(12)),
-                    "g": f"é{g}" if text else g,
+                    "g": g if kind == INT else f"é{g}" if kind == TEXT else f"é{g // 8}",
+                    "h": g % 8 - 4,
                     "r": int(drawn.integers(1, 5)),
                 }
             )
     return made
 
 
-def opened(cells: int, text: bool, **options: Any) -> Any:
+def opened(cells: int, kind: str, **options: Any) -> Any:
     session = penstock.connect()
     if cells:
         session.engine = Cells(session.catalog, cells, policies=Policies(**options))
-    session.execute(STREAMS.format("STRING" if text else "INT"))
-    session.query(CHAIN, name="q")
+    session.execute(STREAMS.format(INT if kind == INT else TEXT))
+    session.query(CHAIN.format(" AND b.h = c.h" if kind == PAIR else ""), name="q")
     return session
 
 
@@ -128,22 +133,36 @@ class Twin:
         monkeypatch.setattr(Frequent, "count", spied)
         self.copies = 1
 
-    def watch(self, session: Any, text: bool) -> None:
+    def watch(self, session: Any, kind: str) -> None:
         (part,) = session.engine.queries["q"].parts
         self.copies = dict(part.placement.scans)["a"].routing.copies
         for engine, pipeline in zip(session.engine.lower.engines, running(session), strict=True):
             (monitor,) = pipeline.allocation.monitors
-            texts = {
-                one.number for one in monitor.attributes if all(monitor.core.is_text(*s) for s in one.sides.items())
-            }  # fmt: skip
-            assert bool(texts) == text
+            own = {one.number: spoken(engine, kind) for one in monitor.attributes if set(one.sides) == {1, 2}}
+            assert own
 
-            def values(number: int, keys: Any, texts: set[int] = texts, strings: Any = engine.strings) -> Any:
-                found = keys.tolist()
-                return [strings.text(k) for k in found] if number in texts else found
+            def values(number: int, keys: Any, own: dict[int, Any] = own) -> Any:
+                of = own.get(number, lambda key: key)
+                return [of(key) for key in keys.tolist()]
 
             for key, sketch in monitor.sketches.items():
                 self._cells[id(sketch)] = values, key
+
+
+def spoken(engine: Any, kind: str) -> Any:
+    """How a cell tells the keys of b and c, worked out from all values there are."""
+    if kind == INT:
+        return lambda key: key
+    if kind == TEXT:
+        return engine.strings.text
+
+    def of(key: int) -> str:
+        pairs = [(f"é{g // 8}", g % 8 - 4) for g in range(40)]
+        codes = np.array([[engine.strings.code(text), h] for text, h in pairs], np.int64)
+        told = dict(zip(key_words([codes[:, 0], codes[:, 1]], 40).tolist(), pairs, strict=True))
+        return json.dumps(list(told[key]), ensure_ascii=False)
+
+    return of
 
 
 def learnt(session: Any) -> dict[str, Any]:
@@ -176,8 +195,7 @@ class Foreign:
                 }
                 keys = core.stocks[one.which].indexes[one.index].key[new[SLOTS + one.which]]
                 found = set(keys.tolist()) & {value for value, _ in one.levels}
-                text = core.is_text(one.which, one.index)
-                self.values |= {engine.strings.text(k) if text else k for k in found - own}
+                self.values |= {(id(engine), k) for k in found - own}
             return spent
 
         monkeypatch.setattr(Classifiers, "classify", spied)
@@ -187,19 +205,19 @@ class Foreign:
             self._cells[id(pipeline.scheduler.cores[0])] = engine, pipeline.allocation.monitors[0]
 
 
-@pytest.mark.parametrize(("cells", "text"), [(1, False), (2, True), (4, False), (6, True)])
-def test_cells_learn_from_each_other(cells: int, text: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cells", "kind"), [(1, INT), (2, TEXT), (4, INT), (6, TEXT), (1, PAIR), (4, PAIR)])
+def test_cells_learn_from_each_other(cells: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is counted twice, nothing is lost, and all is said in the end, as in one cell and without a budget."""
     seed = 11 * cells
     said = {}
     for name, count in (("free", 0), ("cells", cells)):
         twin, foreign = (Twin(monkeypatch), Foreign(monkeypatch)) if count else (None, None)
-        session = opened(count, text, budget=60) if count else opened(0, text)
+        session = opened(count, kind, budget=60) if count else opened(0, kind)
         if twin is not None and foreign is not None:
-            twin.watch(session, text)
+            twin.watch(session, kind)
             foreign.watch(session)
         for step in range(STEPS):
-            for stream, own in rows(seed, step, text).items():
+            for stream, own in rows(seed, step, kind).items():
                 session.push(stream, own)
             session.advance(100 * step + 99)
         if twin is not None:
@@ -209,6 +227,11 @@ def test_cells_learn_from_each_other(cells: int, text: bool, monkeypatch: pytest
             for number, level, found in told:
                 bounds(Summary.of(found), dict(twin.counted[number, level]), off=1e-2, room=64)
             assert max(len(found["values"]) for _, _, found in told) > 12
+            for pipeline in running(session):
+                (monitor,) = pipeline.allocation.monitors
+                again = Monitor(monitor.core, monitor.levels)
+                again.take_up(json.loads(json.dumps(monitor.save())))
+                assert again.spelt == monitor.spelt and any(monitor.spelt.values()) == (kind == PAIR)
             said["promised"] = sum(
                 one["promised"] for p in running(session) for one in p.load()["ranks"] if one["rank"] == 1
             )
@@ -224,10 +247,10 @@ def test_cells_learn_from_each_other(cells: int, text: bool, monkeypatch: pytest
 
 
 def test_a_cell_that_was_calm_begins_with_what_others_know() -> None:
-    session = opened(2, True, budget=60)
+    session = opened(2, TEXT, budget=60)
     one, other = running(session)
     for step in range(8):
-        for stream, own in rows(3, step, True).items():
+        for stream, own in rows(3, step, TEXT).items():
             session.push(stream, own if stream == "c" else [r for r in own if _cell(session, stream, r) == 0])
         session.advance(100 * step + 99)
     monitor = other.allocation.monitors[0]
@@ -255,7 +278,7 @@ def _texts(session: Any, cell: int, values: Any) -> list[str]:
 
 def test_what_is_told_is_bounded() -> None:
     """Long texts stay where they are, and however many values there are, a summary has its room."""
-    session = opened(2, True, budget=100)
+    session = opened(2, TEXT, budget=100)
     drawn = random.Random(5)
     for step in range(6):
         for stream in "abc":
@@ -266,6 +289,7 @@ def test_what_is_told_is_bounded() -> None:
                         "ts": 100 * step + i,
                         "k": i % 4,
                         "g": "x" * drawn.choice([3, 400]) + f"{step} {i}",
+                        "h": 0,
                         "r": 1,
                     }
                     for i in range(60)

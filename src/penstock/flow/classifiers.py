@@ -152,6 +152,13 @@ class Classifiers:
         """What an index is over, in terms of its input."""
         return self._keys[which].indexes[index]
 
+    def parts_of(self, which: int, index: int, slots: Ints) -> list[Ints]:
+        """What the keys of rows that are here are made of: a word for each expression of the index."""
+        own: list[Column] = [ABSENT] * len(self._schemas[which])
+        for k, column in zip(self._stored[which], self.stocks[which].columns(slots), strict=False):
+            own[k] = column
+        return self._keys[which].parts(index, own, len(slots))
+
     @property
     def routes(self) -> list[list[Stop]]:
         return list(self.routes_by.values())

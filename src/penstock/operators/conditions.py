@@ -134,6 +134,10 @@ class KeyMaker:
             plain = [p[rows] for p in plain]
         return batch, [key_words([plain[k] for k in index], len(batch)) for index in self._indexes]
 
+    def parts(self, index: int, of: Sequence[Column], n: int) -> list[Ints]:
+        """What the keys of (clean) rows in an index are made of: a word for each of its expressions."""
+        return [words.plain(self._run[k](of, n), self._expressions[k].type) for k in self._indexes[index]]
+
     @property
     def strings(self) -> list[Type]:
         """Types of the keys that are strings: their codes must be held while a row is."""

@@ -6,7 +6,7 @@ nothing here; and of what all cells have counted together a part is this one's (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -60,40 +60,46 @@ class Grid:
 
     def parts(self, which: int, attribute: Attribute | None = None) -> int:
         """Over how many parts the rows of an input are dealt out; with an attribute: those of one of its values."""
-        but = None if attribute is None else self._axis(attribute)
+        but = {} if attribute is None else self._along(attribute)
         axes = enumerate(self._axes.get(which, ()))
-        return prod(axis.share for k, axis in axes if axis.key is not None and (but is None or k != but[0]))
+        return prod(axis.share for k, axis in axes if axis.key is not None and k not in but)
 
-    def comes(self, attribute: Attribute, values: Ints, strings: Strings) -> Array:
-        """Which values of an attribute rows of this cell can have."""
-        found = self._axis(attribute)
-        if found is None:
-            return np.ones(len(values), np.bool_)
-        at, term = found
+    def comes(self, attribute: Attribute, parts: Sequence[Ints], strings: Strings) -> Array:
+        """Which values of an attribute rows of this cell can have; `parts`: the words they are made of."""
+        here = np.ones(len(parts[0]), np.bool_)
+        for at, terms in self._along(attribute).items():
+            here &= self._dealt_here(at, [(parts[place], term) for place, term in terms], strings)
+        return here
+
+    def _dealt_here(self, at: int, terms: Sequence[tuple[Ints, Expression]], strings: Strings) -> Array:
+        """Which values this cell has along an axis."""
         shares = [axis.share for axis in next(iter(self._axes.values()))]
-        axes = tuple(
-            Axis(share, (ColumnRef(0, term.type, ""),) if k == at else None) for k, share in enumerate(shares)
-        )
-        raw = values.view(np.float64) if term.type.is_float else values
+        key = tuple(ColumnRef(n, term.type, "") for n, (_, term) in enumerate(terms))
+        axes = tuple(Axis(share, key if k == at else None) for k, share in enumerate(shares))
+        raw = [(values.view(np.float64) if term.type.is_float else values, term) for values, term in terms]
         router = Router(Routing(axes), strings, {})
-        places = router.places([Column(raw.astype(term.type.dtype))], len(values))
+        places = router.places(
+            [Column(values.astype(term.type.dtype)) for values, term in raw], len(terms[0][0])
+        )
         router.release()
         step = prod(shares[at + 1 :])
         mine = (self._cell - self._origin) // step % shares[at]
         found_here: Array = (places // np.uint64(step)) % np.uint64(shares[at]) == mine
         return found_here
 
-    def _axis(self, attribute: Attribute) -> tuple[int, Expression] | None:
-        """The axis along which rows are dealt out by an attribute, and the term that is hashed."""
+    def _along(self, attribute: Attribute) -> dict[int, list[tuple[int, Expression]]]:
+        """The axes along which rows are dealt out by an attribute or some of its keys: which of these are hashed."""
+        found: dict[int, list[tuple[int, Expression]]] = {}
         for i, index in attribute.sides.items():
-            keys = self._core.key_of(i, index)
-            if i not in self._axes or len(keys) != 1:
-                continue
-            term = _nameless(self._below(self._core.core.inputs[i].node, keys[0]))
-            for k, axis in enumerate(self._axes[i]):
-                if axis.share > 1 and axis.key is not None and tuple(map(_nameless, axis.key)) == (term,):
-                    return k, term
-        return None
+            terms = [
+                _nameless(self._below(self._core.core.inputs[i].node, key))
+                for key in self._core.key_of(i, index)
+            ]
+            for k, axis in enumerate(self._axes.get(i, ())):
+                by = () if axis.key is None else tuple(map(_nameless, axis.key))
+                if axis.share > 1 and by and set(by) <= set(terms):
+                    found.setdefault(k, [(terms.index(term), term) for term in by])
+        return found
 
     def _below(self, node: Node, term: Expression) -> Expression:
         """A term over an input as it is over the stream."""

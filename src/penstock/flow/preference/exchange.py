@@ -2,7 +2,7 @@
 
 Paper      Works 2013, §6.4, over cells; merged as in `state.summary`.
 Where      of queries that are the same in every cell: the same rows, ranks and joins, by a digest. A value is told as a text or as a
-           word that means the same everywhere; a hash of several attributes with a text among them is not, and is learnt by every cell for itself.
+           word that means the same everywhere, one of several keys as a list of these: each cell has its own codes, and hashes of them.
 Bounds     what was counted in all cells, rows that have copies once: each cell's counts are divided by the copies. Summaries are faded to the
            youngest first, so that a cell which has been calm for long does not speak for now.
 State      a summary an attribute and level, `ROOM` values each; of no more than `MOST` of these, the best levels first; texts of `LONGEST` bytes.
@@ -12,6 +12,7 @@ Used       a cell goes by what it has counted itself; of values that it does not
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from math import exp
 from typing import Any
@@ -19,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from penstock.data.batch import Ints
-from penstock.data.types import Type
 from penstock.flow.preference.attributes import Attribute
 from penstock.flow.preference.dealt import Grid
 from penstock.flow.preference.monitor import LASTS, ROOM, Monitor
+from penstock.operators.conditions import key_words
 from penstock.plan.fingerprint import describe, predicate_text
 from penstock.state.frequent import Frequent
 from penstock.state.strings import Strings
@@ -32,6 +33,7 @@ MOST = 16
 """Attributes and levels of a core that are told of."""
 LONGEST = 256
 """Bytes of a text that is told."""
+NONE = np.empty(0, np.int64)
 
 Report = dict[str, Any]
 """What a cell says of a core, or all of them together: made of lists, numbers and texts."""
@@ -91,16 +93,39 @@ def learn(monitor: Monitor, told: Report | None, grid: Grid, strings: Strings) -
 
 def _spoken(monitor: Monitor) -> list[tuple[Attribute, int]]:
     """The attributes and levels whose values can be told, best levels first."""
-    known = [one for one in monitor.attributes if _is_text(monitor, one) or not _has_text(monitor, one)]
-    return [(one, level) for level in monitor.levels for one in known][:MOST]
+    return [(one, level) for level in monitor.levels for one in monitor.attributes][:MOST]
 
 
-def _is_text(monitor: Monitor, one: Attribute) -> bool:
-    return all(monitor.core.is_text(i, k) for i, k in one.sides.items())
+def _said(monitor: Monitor, one: Attribute, values: Ints, strings: Strings) -> list[Value | None]:
+    """Values as they are told; None: one that is not."""
+    texts = monitor.texts(one)
+    spelt = monitor.spelt.get(one.number)
+    rows = [(v,) if spelt is None else spelt.get(v) for v in values.tolist()]
+    told: list[Value | None] = []
+    for row in rows:
+        parts = (
+            None if row is None else [strings.text(p) if t else p for p, t in zip(row, texts, strict=True)]
+        )
+        value = (
+            None if parts is None else parts[0] if spelt is None else json.dumps(parts, ensure_ascii=False)
+        )
+        told.append(None if isinstance(value, str) and len(value.encode()) > LONGEST else value)
+    return told
 
 
-def _has_text(monitor: Monitor, one: Attribute) -> bool:
-    return any(e.type is Type.STRING for i, k in one.sides.items() for e in monitor.core.key_of(i, k))
+def _heard(
+    monitor: Monitor, one: Attribute, told: Sequence[Value], strings: Strings
+) -> tuple[Ints, list[Ints]]:
+    """Values that were told as keys of this cell, and what they are made of."""
+    texts = monitor.texts(one)
+    several = one.number in monitor.spelt
+    rows = [json.loads(str(v)) if several else [v] for v in told]
+    coded = [[strings.code(p) if t else p for p, t in zip(row, texts, strict=True)] for row in rows]
+    parts = [np.array(part, np.int64) for part in zip(*coded, strict=True)] or [NONE] * len(texts)
+    values = key_words(parts, len(told))
+    if several:
+        monitor.spelt[one.number].update(zip(values.tolist(), map(tuple, coded), strict=True))
+    return values, parts
 
 
 def _summary(monitor: Monitor, one: Attribute, sketch: Frequent, grid: Grid, strings: Strings) -> Summary:
@@ -115,14 +140,10 @@ def _summary(monitor: Monitor, one: Attribute, sketch: Frequent, grid: Grid, str
     worst = float(most[sketch.total > 0].max(initial=0.0))
     count = (counted * most[:, None]).sum(axis=0) + (sketch.counts - sketch.sure) * worst
     beside = np.concatenate([counted * least[:, None], met * here[:, None]])
-    values: list[Value] = sketch.values.tolist()
-    told = np.ones(len(values), np.bool_)
-    if _is_text(monitor, one):
-        values = strings.decode(sketch.values.astype(np.int32)).to_pylist()
-        told = np.array([len(v.encode()) <= LONGEST for v in values if isinstance(v, str)], np.bool_)
-    kept = np.flatnonzero(told)
+    values = _said(monitor, one, sketch.values, strings)
+    kept = np.array([k for k, value in enumerate(values) if value is not None], np.int64)
     return Summary(
-        tuple(values[k] for k in kept.tolist()), count[kept], sure[kept], beside[:, kept],
+        tuple(value for value in values if value is not None), count[kept], sure[kept], beside[:, kept],
         sketch.total * most, sketch.came * here, sketch.rest * worst,
     )  # fmt: skip
 
@@ -130,12 +151,8 @@ def _summary(monitor: Monitor, one: Attribute, sketch: Frequent, grid: Grid, str
 def _here(one: Attribute, told: Summary, monitor: Monitor, grid: Grid, strings: Strings) -> Frequent:
     """What all cells say, as this one would have counted its part of it."""
     sketch = monitor.sketches[one.number, monitor.levels[0]]
-    values: Ints
-    if _is_text(monitor, one):
-        values = np.array([strings.code(str(v)) for v in told.values], np.int64)
-    else:
-        values = np.array(told.values, np.int64)
-    comes = np.flatnonzero(grid.comes(one, values, strings))
+    values, parts = _heard(monitor, one, told.values, strings)
+    comes = np.flatnonzero(grid.comes(one, parts, strings))
     sides = range(sketch.sides)
     part = np.array([1 / grid.parts(i, one) for i in sides])
     of_all = np.array([1 / grid.parts(i) for i in sides])

@@ -9,7 +9,8 @@ Fading     by how long rows are alive: after `LASTS` times as long a row counts 
 Cost       while busy, and only of queries with levels: a look-up of every row that comes, for each attribute and level; of the few that are
            significant O(ROOM).
 
-A string is known by its code (`state.strings`), so codes that are counted are held.
+A string is known by its code (`state.strings`), so codes that are counted are held. A value of several attributes is a hash; what it is made of
+is kept beside (`spelt`), for those codes and for other cells.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from penstock.data.batch import Array, Ints
 from penstock.data.clock import FOREVER
+from penstock.data.types import Type
 from penstock.flow.preference.attributes import Attribute, attributes, runs
 from penstock.flow.routes import Routes
 from penstock.flow.stop import Determinant, Stop
@@ -68,6 +70,10 @@ class Monitor:
         """What all cells together say, where there are several, as this one would have counted it (`preference.exchange`)."""
         self.heard = False
         """Whether that has brought new values."""
+        self.spelt: dict[int, dict[int, tuple[int, ...]]] = {
+            one.number: {} for one in kept if len(core.key_of(*next(iter(one.sides.items())))) > 1
+        }
+        """By attribute of several keys and value: the words it is made of."""
         self.known = dict(self.sketches)
         """What is planned by: own sketches, and of values that are not there what others say."""
         self._own = {
@@ -145,6 +151,27 @@ class Monitor:
         for number, index in self._own[which]:
             keys = self.core.stocks[which].indexes[index].key[slots]
             self.sketches[number, level].count(which, keys, weight)
+            self._spell(which, number, index, slots, keys)
+
+    def _spell(self, which: int, number: int, index: int, slots: Ints, keys: Ints) -> None:
+        """Keep what new values of several keys are made of."""
+        spelt = self.spelt.get(number)
+        if spelt is None or not len(keys):
+            return
+        there = {v for sketch in self.of_attribute(number) for v in sketch.values.tolist()}
+        values, first = np.unique(keys, return_index=True)
+        new = [k for k, value in enumerate(values.tolist()) if value in there and value not in spelt]
+        if new:
+            parts = self.core.parts_of(which, index, slots[first[new]])
+            spelt.update(
+                zip(values[new].tolist(), zip(*(p.tolist() for p in parts), strict=True), strict=True)
+            )
+        if len(spelt) > 2 * len(there):
+            self.spelt[number] = {value: of for value, of in spelt.items() if value in there}
+
+    def of_attribute(self, number: int) -> list[Frequent]:
+        """All that is counted of an attribute, here and by others."""
+        return [sketch for of in (self.sketches, self.others) for (n, _), sketch in of.items() if n == number]
 
     def passes(self, stop: Stop, rows: Ints) -> None:
         """Partial results are about to be joined further."""
@@ -158,6 +185,8 @@ class Monitor:
             for one, _ in counted(level):
                 if (number, one) in self.sketches:
                     self.sketches[number, one].count(partner, keys[level == one])
+            (index,) = (k for n, k in self._own[partner] if n == number)
+            self._spell(partner, number, index, rows[SLOTS + partner, known], keys)
 
     def recalled(self, which: int, level: int, slots: Ints) -> None:
         """Stored rows that came before anybody asked turn out to be of a level."""
@@ -263,18 +292,30 @@ class Monitor:
 
     def mark_strings(self, mark: Callable[[Array], None]) -> None:
         for one in self.attributes:
-            if all(self.core.is_text(i, k) for i, k in one.sides.items()):
+            texts = self.texts(one)
+            if one.number in self.spelt:
+                parts = np.array(list(self.spelt[one.number].values()), np.int64).reshape(-1, len(texts))
+                mark(parts[:, texts].ravel().astype(np.int32))
+            elif texts.all():
                 for level in self.levels:
                     for of in (self.sketches, self.others):
                         if (one.number, level) in of:
                             mark(of[one.number, level].values.astype(np.int32))
+
+    def texts(self, one: Attribute) -> Array:
+        """Which of an attribute's keys are strings."""
+        keys = self.core.key_of(*next(iter(one.sides.items())))
+        return np.array([key.type is Type.STRING for key in keys], np.bool_)
 
     def save(self) -> dict[str, Any]:
         sketches, others = (
             [[number, level, sketch.save()] for (number, level), sketch in of.items()]
             for of in (self.sketches, self.others)
         )
-        told = {"reached": self.reached, "alive": self.alive, "heard": self.heard}
+        spelt = [
+            [number, [[value, *parts] for value, parts in of.items()]] for number, of in self.spelt.items()
+        ]
+        told = {"reached": self.reached, "alive": self.alive, "heard": self.heard, "spelt": spelt}
         return {"sketches": sketches, "others": others, **told}
 
     def take_up(self, was: Mapping[str, Any]) -> None:
@@ -286,3 +327,5 @@ class Monitor:
             self.others[number, level] = Frequent(len(told["value"]), sides)
             self.others[number, level].take_up(told)
         self.reached, self.alive, self.heard = was["reached"], was["alive"], was["heard"]
+        for number, of in was.get("spelt", ()):
+            self.spelt[number] = {value: tuple(parts) for value, *parts in of}
