@@ -414,3 +414,32 @@ def test_who_rides_alone() -> None:
     groups = f"SELECT a.x, AVG(a.y) AS m {FROM} GROUP BY a.x"
     assert together(sql, groups)
     assert not together(sql, f"{groups} LIFESPAN 10 RANK 1 CRITERIA (a.y = 1)")
+
+
+@pytest.mark.parametrize("budget", [150, 10**6])
+def test_tables_above_are_told_to_all_that_ride(budget: int) -> None:
+    """Groups joined with a table that changes while rows wait; who comes later runs by himself."""
+    groups = f"SELECT g.x, g.n, t.w FROM (SELECT a.x, COUNT(*) AS n {FROM} GROUP BY a.x) AS g, t WHERE g.x = t.x"
+    values = f"SELECT d.y, t.v FROM (SELECT DISTINCT a.x, a.y {FROM}) AS d, t WHERE d.x = t.x"
+    flows = Flow({}), Flow({}, budget=budget)
+    for flow in flows:
+        flow.session.execute(TABLE.replace("CREATE", "CREATE RETROACTIVE"))
+        flow.session.update_table("t", insert=[{"x": n, "v": n % 7, "w": n % 11} for n in range(20)])
+        for name, text in (("q", groups), ("r", values), ("s", f"SELECT a.x {FROM}")):
+            flow.queries[name], flow.said[name] = flow.session.query(text, name=name), []
+    some = flows[1]
+    for step, (until, tables) in enumerate(steps(8, 40, 12)):
+        for flow in flows:
+            flow.session.update_table("t", insert=[{"x": 20 + step, "v": step, "w": 9}], at=until - 30)
+            flow.session.update_table("t", delete=[{"x": step, "v": step % 7, "w": step % 11}], at=until - 10)
+            if step == 4:
+                flow.queries["late"], flow.said["late"] = flow.session.query(values, name="late"), []
+            flow.take(until, tables)
+        assert some.pipeline("q") is some.pipeline("r") is not some.pipeline("s")
+        if step % 3 == 2:
+            restart(some)
+    assert "late" in some.queries and some.pipeline("late") is not some.pipeline("q")
+    some.drain()
+    for name in some.queries:
+        assert some.counted(name) == flows[0].counted(name)
+        assert len(some.said[name]) > 20

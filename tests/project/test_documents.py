@@ -166,3 +166,21 @@ def test_files_tests_and_figures_of_every_row_exist() -> None:
             )
         assert files.count("`") >= 2 and tests.count("`") >= 2, row
         assert set(re.findall(r"\b(?:upa|cacq|jit|pp|tpag|pr|prj)-[\w.-]*\w", drawn)) <= figures, row
+
+
+def test_every_figure_leads_to_the_code_that_draws_it() -> None:
+    """From a name to the file in one step; and every link of the page leads somewhere."""
+    text = (ROOT / "docs/references.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert len(links) > 100 and all((ROOT / "docs" / link).exists() for link in links)
+    section = text.split("## Figures")[1]
+    drawn: dict[str, str] = {}
+    for names, link in re.findall(r"^\| .* \| (`.*`) \| \[.*\]\((.*)\) \|$", section, re.MULTILINE):
+        code = (ROOT / "docs" / link).read_text(encoding="utf-8")
+        for name in re.findall(r"`([^`]+)`", names):
+            number = name.split("-")[1]
+            ranges = re.findall(r"(\d+) to (\d+)", code)
+            spoken = number.isdigit() and any(int(a) <= int(number) <= int(b) for a, b in ranges)
+            assert spoken or re.search(rf"(?<![\w.]){re.escape(number)}(?!\w)", code), f"{link}: {name}"
+            assert drawn.setdefault(name, link) == link
+    assert set(drawn) == {name.value for name in FigureName} - {"all"}

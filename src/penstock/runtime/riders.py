@@ -29,19 +29,29 @@ MOST = BACK_BURNER - 1
 
 
 def ridden(one: Rider, functions: Mapping[str, Function]) -> tuple[str, ...] | None:
-    """What a query could share with others, as text; None: it has several cores, or what stands above hangs on more than the core's results."""
+    """What a query could share with others, as text: its core, and which tables stand above; None: it has several cores, or what stands
+    above hangs on rows that are dropped."""
     if len(one.cores) > 1:
         return None
-    if one.plan is not None and any(isinstance(n, Reliable | Relation) for n in every(one.plan.node)):
+    if one.plan is not None and any(isinstance(n, Reliable) for n in every(one.plan.node)):
         return None
     (core,) = one.cores
     below: Node = core.above[-1].inputs[0] if core.above else core.node
     text = describe(below)
-    return (text, *map(str, functions_in(text, functions)))
+    return (text, *map(str, functions_in(text, functions)), *_tables_above(one))
+
+
+def _tables_above(one: Rider) -> list[str]:
+    """Tables that the plan above the core reads: all that ride are told what becomes of the same ones."""
+    above = () if one.plan is None else every(one.plan.node)
+    return sorted({f"table above: {n.table.name}" for n in above if isinstance(n, Relation)})
 
 
 def may_come_later(one: Rider) -> bool:
-    """Whether a query may ride on a core that runs already: rows tell when they came, and nothing fails on those that came before."""
+    """Whether a query may ride on a core that runs already: rows tell when they came, nothing fails on those that came before, and no table above
+    has been told already."""
+    if _tables_above(one):
+        return False
     (core,) = one.cores
     below = core.above[-1].inputs[0] if core.above else core.node
     return bool(times(core)) and "udf:" not in describe(below)
