@@ -419,7 +419,9 @@ def test_who_rides_alone() -> None:
 @pytest.mark.parametrize("budget", [150, 10**6])
 def test_tables_above_are_told_to_all_that_ride(budget: int) -> None:
     """Groups joined with a table that changes while rows wait; who comes later runs by himself."""
-    groups = f"SELECT g.x, g.n, t.w FROM (SELECT a.x, COUNT(*) AS n {FROM} GROUP BY a.x) AS g, t WHERE g.x = t.x"
+    groups = (
+        f"SELECT g.x, g.n, t.w FROM (SELECT a.x, COUNT(*) AS n {FROM} GROUP BY a.x) AS g, t WHERE g.x = t.x"
+    )
     values = f"SELECT d.y, t.v FROM (SELECT DISTINCT a.x, a.y {FROM}) AS d, t WHERE d.x = t.x"
     flows = Flow({}), Flow({}, budget=budget)
     for flow in flows:

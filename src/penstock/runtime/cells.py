@@ -138,6 +138,8 @@ class Stage:
         self.engines = [Engine(catalog, upkeep, policies) for _ in range(count)]
         self.routers: dict[Input, Router] = {}
         self._strings = strings
+        self.merges = True
+        """Cells tell each other what they have learnt; `penstock bench promises` has them not do so, to compare."""
 
     def register(
         self,
@@ -207,6 +209,8 @@ class Stage:
 
     def _exchange(self) -> None:
         """What cells have learnt of promising values, for all of them in their next step."""
+        if not self.merges or len(self.engines) == 1:
+            return
         routings = {one.name.lower(): one.routing for one in self.routers}
         dealt = [Dealt(routings, cell) for cell in range(len(self.engines))]
         told = learning.together(map(learning.learnt, self.engines, dealt))

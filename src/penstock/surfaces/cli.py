@@ -55,6 +55,7 @@ class BenchName(StrEnum):
     standing_queries = "standing-queries"
     overload = "overload"
     criteria = "criteria"
+    promises = "promises"
     spark_join = "spark-join"
     spark_queries = "spark-queries"
     spark_ranks = "spark-ranks"

@@ -6,7 +6,8 @@ Where      of queries that are the same in every cell: the same rows, ranks and 
 Bounds     what was counted in all cells, rows that have copies once: each cell's counts are divided by the copies. Summaries are faded to the
            youngest first, so that a cell which has been calm for long does not speak for now.
 State      a summary an attribute and level, `ROOM` values each; of no more than `MOST` of these, the best levels first; texts of `LONGEST` bytes.
-Used       a cell goes by what it has counted itself; of values that it does not know by what the others say, as far as rows with them can come to it.
+Used       a cell goes by what it has counted itself; until that is enough (`monitor.ENOUGH`), of values that it does not know by what the others
+           say, as far as rows with them can come to it.
 """
 
 from __future__ import annotations

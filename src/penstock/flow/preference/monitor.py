@@ -41,6 +41,9 @@ SURPRISED = 3.0
 UNSEEN = 0.5
 """Of a stream that has some of the values: rows with each of the others that are taken to have come. It was not known for long, or the
 next row may be the first."""
+ENOUGH = 8.0
+"""Rows of a level that a cell has counted itself, and goes by that: significant rows with other values are elsewhere, and what would meet
+them takes the units of what meets its own (`penstock bench promises`)."""
 SLOWLY = 0.98
 """What is left of a count after a step if rows stay for ever."""
 
@@ -219,13 +222,18 @@ class Monitor:
     def look(self) -> None:
         """Somebody is about to plan: put together what is known."""
         self.known = {
-            key: sketch.extended(self.others[key]) if key in self.others else sketch
+            key: sketch.extended(self.others[key]) if key in self.others and self._new(sketch) else sketch
             for key, sketch in self.sketches.items()
         }
 
+    def _new(self, sketch: Frequent) -> bool:
+        """Whether too little was counted here to go by that alone."""
+        return float(sketch.total.sum()) < ENOUGH
+
     def unseen(self, number: int, level: int) -> float:
         """How probably the next row of a level has a value that is not known."""
-        told = [of[number, level] for of in (self.sketches, self.others) if (number, level) in of]
+        own, other = self.sketches[number, level], self.others.get((number, level))
+        told = [own, other] if other is not None and self._new(own) else [own]
         return min((one.unseen for one in told if len(one)), default=1.0)
 
     def makers(self, which: int) -> set[frozenset[int]]:

@@ -14,6 +14,7 @@ from rich.table import Table
 OF_THEIR_OWN = {
     "criteria": "criteria",
     "overload": "overload",
+    "promises": "promises",
     "spark-join": "spark.join",
     "spark-queries": "spark.queries",
     "spark-ranks": "spark.ranks",
