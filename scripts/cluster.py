@@ -180,6 +180,7 @@ def _java(folder: Path, what: str, arguments: Sequence[str]) -> subprocess.Popen
         "SPARK_SCALA_VERSION": _scala(home / "jars"),  # what Spark's own scripts tell a worker
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TMPDIR": str(folder / "tmp"),  # of executors and what they start too
+        "JDK_JAVA_OPTIONS": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # executors as the driver
     }
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     settings = [f"-Dspark.worker.timeout={TIMEOUT}", f"-Djava.io.tmpdir={folder / 'tmp'}"]

@@ -34,7 +34,7 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
-        place = item.path.relative_to(Path(__file__).parent).as_posix()
+        place = item.path.as_posix().rpartition("/tests/")[2]
         return next((turn for turn, start in enumerate(LONG) if place.startswith(start)), len(LONG))
 
     items.sort(key=turn)

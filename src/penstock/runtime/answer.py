@@ -276,7 +276,7 @@ def _cancelled(ids: Array, sign: Array) -> Array:
 
 @cache
 def _pluses(n: int) -> pa.Array:
-    return pa.array(["+"] * n)
+    return pa.StringArray.from_buffers(n, _places(n), pa.py_buffer(b"+" * n))
 
 
 @cache

@@ -64,9 +64,16 @@ def as_it_lies(array: pa.Array | pa.ChunkedArray, kind: Type) -> Column | None:
     if isinstance(array, pa.Array) and kind.is_numeric and array.type == kind.arrow and not array.null_count:
         payload = array.buffers()[1]
         if payload is None or payload.is_mutable or not len(array):
-            return Column(array.to_numpy())
+            return Column(seen(array, kind.dtype))
         return Column(np.asarray(_Lent(payload, kind.dtype, len(array), array.offset)), lent=True)
     return None
+
+
+def seen(array: pa.Array, dtype: np.dtype[np.generic]) -> Array:
+    """Numbers without NULLs, read-only and without a copy; Arrow's own `to_numpy` loads pandas for that, where it is installed."""
+    found = raw(array, dtype)
+    found.flags.writeable = False
+    return found
 
 
 class _Lent:

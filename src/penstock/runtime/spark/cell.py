@@ -39,6 +39,7 @@ from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
 from penstock.runtime.spark.store import Store, read_segment, write_segment
+from penstock.state.arrow import seen
 
 ROWS = "rows"
 TOGETHER = "/together"
@@ -241,7 +242,8 @@ class Cell:
         learn(lower.engine, header["promising"], lower.dealt)
         shown = lower.clock  # by all cells, before any runs ahead
         views = lower.views(header["views"]) if lay_down else {}
-        which = rows.column(INPUT).to_numpy() if rows.num_rows else np.empty(0, np.int32)
+        inputs = rows.column(INPUT).combine_chunks() if rows.num_rows else pa.nulls(0, pa.int32())
+        which = seen(inputs, np.dtype(np.int32))
         aside = functools.partial(self._set_aside, step) if lay_down else None
         counts = [stage.feed(rows, which, watermarks, aside) for stage in (lower, upper)]
         if header["flush"] is not None:
