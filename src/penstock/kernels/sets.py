@@ -5,8 +5,11 @@ afresh: δ: the greatest left exp; ∩: the smaller of the two sides' greatest; 
 right copy lives. A shown value stays while its potential reaches its announced exp, else it is taken
 back; a value not shown is shown as soon as it has a potential.
 
-Where every end is told in advance the input is never stored: a few numbers a value suffice (δ*, Golab &
-Özsu 2005, §5.3.1). They lie side by side in one row of `state`, so that an arrival touches one cache line.
+Where every end is told in advance the input is never stored: two or three numbers a value suffice (δ*, Golab &
+Özsu 2005, §5.3.1). They lie side by side in one row of `state`, and all else follows from them: a row that is shown
+changes by itself only when it ends, a value that is hidden only when its last right copy ends. So a copy that changes nothing moves
+one number, and touches nothing else.
+
 Values are independent: each is settled on its own clock and the output is sorted once.
 """
 
@@ -15,224 +18,257 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import calendar
-from penstock.kernels.jit import inline, ix, kernel
+from penstock.kernels.jit import inline, ix, kernel, prefetch
 
 DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
 FOREVER = np.iinfo(np.int64).max
 
-LEFT, RIGHT, SHOWN, WAKE, DIRTY, LISTED, TIME, ROW = 0, 1, 2, 3, 4, 5, 6, 7
-BLANK = np.array([NEVER, NEVER, NEVER, FOREVER, FOREVER, 0, NEVER, 0], np.int64)
-"""State of a value nobody has seen: greatest exps, exp shown, next wake-up, unsettled instant, listed or not, and
-the instant and output row at which it was last shown. One cache line."""
+SHOWN, LEFT, RIGHT = 0, 1, 2
+BLANK = np.full(4, NEVER)
+"""State of a value nobody has seen: exp shown and greatest exps of both sides; the fourth keeps a row within a cache line.
+DISTINCT needs the first two."""
+
+AHEAD = 16
+"""Rows that the state of a row's value is asked for before its turn."""
 
 
 @inline
-def settle(mode, g, t, state, out, n):
-    """Apply the rule to one value at one instant; returns the new output length (at most 2 more).
-
-    A row of `out` is (time, exp, value, sign).
-    """
+def potential(mode, g, t, state):
+    """The exp of a value if it were shown afresh; NEVER if it may not be."""
     p = state[g, LEFT]
     if mode == INTERSECT:
         p = min(p, state[g, RIGHT])
     elif mode == EXCEPT and state[g, RIGHT] > t:
         p = NEVER
+    return p
+
+
+@inline
+def tell(t, exp, g, sign, out, n):
+    """A row of `out` is (time, exp, value, sign)."""
+    out[n, 0] = t
+    out[n, 1] = exp
+    out[n, 2] = g
+    out[n, 3] = sign
+    return n + 1
+
+
+@inline
+def settle(mode, g, t, state, out, n):
+    """Apply the rule to one value at one instant; returns the new output length (at most 2 more)."""
+    p = potential(mode, g, t, state)
     shown = state[g, SHOWN]
     if shown > t:
         if p >= shown:
             return n
-        out[n, 0] = t
-        out[n, 1] = shown
-        out[n, 2] = g
-        out[n, 3] = -1
-        n += 1
+        n = tell(t, shown, g, -1, out, n)
     state[g, SHOWN] = NEVER
     if p > t:
-        out[n, 0] = t
-        out[n, 1] = p
-        out[n, 2] = g
-        out[n, 3] = 1
-        n += 1
+        n = tell(t, p, g, 1, out, n)
         state[g, SHOWN] = p
     return n
 
 
 @inline
-def next_wake(mode, g, t, state):
-    """When the value next changes by itself, or is last heard of; FOREVER if never."""
-    if state[g, SHOWN] > t:
+def catch_up(mode, g, t, state, out, n):
+    """What a value has done by itself before an instant since it was last settled (at most one output); a second time there is nothing to do.
+
+    A row that ended is followed by another if there are younger copies, a value that was hidden is shown if left copies outlive the right ones.
+    """
+    shown = state[g, SHOWN]
+    begins = shown
+    if mode == EXCEPT and shown == NEVER and state[g, LEFT] > state[g, RIGHT]:
+        begins = state[g, RIGHT]
+    if begins != NEVER and begins < t:
+        p = potential(mode, g, begins, state)
+        if p > begins:
+            n = tell(begins, p, g, 1, out, n)
+        state[g, SHOWN] = p if p >= t else NEVER
+    if mode == EXCEPT and state[g, RIGHT] < t:
+        state[g, RIGHT] = NEVER
+    return n
+
+
+@inline
+def next_wake(mode, g, state):
+    """When a value that is settled next changes by itself, or is last heard of; a value that has no copy: NEVER."""
+    if state[g, SHOWN] != NEVER:
         return state[g, SHOWN]
+    if mode == DISTINCT:
+        return state[g, LEFT]
     left, right = state[g, LEFT], state[g, RIGHT]
-    if mode == EXCEPT and right > t and left > right:
+    if mode == EXCEPT and right != NEVER and left > right:
         return right
-    last = max(left, right)
-    return last if last > t else FOREVER
+    return max(left, right)
 
 
 @inline
-def run(mode, g, t, state, out, n):
-    """Settle every instant of one value up to t; returns -1 - n if the output is full."""
-    while True:
-        u = min(state[g, DIRTY], state[g, WAKE])
-        if u > t or u == FOREVER:
-            return n
-        if n + 2 > out.shape[0]:
-            return -1 - n
-        n = settle(mode, g, u, state, out, n)
-        if state[g, DIRTY] == u:
-            state[g, DIRTY] = FOREVER
-        state[g, WAKE] = next_wake(mode, g, u, state)
-
-
-@inline
-def is_quiet(mode, t, side, value):
-    """Whether one more copy changes nothing now: of a shown value, or of one that stays hidden."""
-    if value[DIRTY] != FOREVER or value[WAKE] <= t:
-        return False
-    if mode == EXCEPT and (value[RIGHT] > t or side == RIGHT):
-        return value[RIGHT] > t
-    return value[SHOWN] > t
+def last_end(mode, g, state):
+    """When the last copy of a value ends."""
+    return state[g, LEFT] if mode == DISTINCT else max(state[g, LEFT], state[g, RIGHT])
 
 
 @kernel
 def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, touched, registers, out, n):
-    """Take the arrivals of both sides, from rows i and j on, in time order, first settling their values' earlier instants.
+    """Take the arrivals of both sides, from rows i and j on, instant by instant: first every copy, then what they make of their values.
 
-    An arrival that changes nothing by itself only moves a number: the value's wake-up may then be early, never late.
-    `touched[: registers[0]]` lists values to finish. Returns (rows taken of each side, outputs).
+    A copy that changes nothing (of a shown value, or of one that stays hidden) only moves a number: the value's wake-up may then be early, never late.
+    `touched[: registers[0]]` lists the values of the others. Where the output is full, the instant is taken again: what was
+    done of it is not done twice. Returns (rows taken of each side, outputs).
     """
     lefts, rights = l_times.shape[0], r_times.shape[0]
+    size, width = out.shape[0], state.shape[1]
+    listed = registers[0]
     while i < lefts or j < rights:
-        if j >= rights or (i < lefts and l_times[ix(i)] <= r_times[ix(j)]):
-            side = LEFT
-            g, t, e = l_gids[ix(i)], l_times[ix(i)], l_exps[ix(i)]
-        else:
-            side = RIGHT
-            g, t, e = r_gids[ix(j)], r_times[ix(j)], r_exps[ix(j)]
-        value = state[ix(g)]
-        if not is_quiet(mode, t, side, value):
-            if min(value[DIRTY], value[WAKE]) < t:
-                n = run(mode, g, t - 1, state, out, n)
-                if n < 0:
-                    return i, j, -1 - n
-            if not is_quiet(mode, t, side, value):
-                if value[LISTED] == 0:
-                    value[LISTED] = 1
-                    touched[registers[0]] = g
-                    registers[0] += 1
-                value[DIRTY] = t
-        if side == LEFT:
-            value[LEFT] = max(value[LEFT], e)
-            i += 1
-        else:
-            value[RIGHT] = max(value[RIGHT], e)
-            j += 1
+        t = l_times[ix(i)] if i < lefts else FOREVER
+        if j < rights:
+            t = min(t, r_times[ix(j)])
+        first, a, b = listed, i, j
+        while a < lefts and l_times[ix(a)] == t:
+            g = l_gids[ix(a)]
+            if a + AHEAD < lefts:
+                prefetch(state, l_gids[ix(a + AHEAD)] * width)
+            if state[ix(g), SHOWN] <= t and (mode != EXCEPT or state[ix(g), RIGHT] <= t):
+                if n + 2 > size:
+                    registers[0] = first
+                    return i, j, n
+                n = catch_up(mode, ix(g), t, state, out, n)
+                touched[ix(listed)] = g
+                listed += 1
+            state[ix(g), LEFT] = max(state[ix(g), LEFT], l_exps[ix(a)])
+            a += 1
+        while b < rights and r_times[ix(b)] == t:
+            g = r_gids[ix(b)]
+            if b + AHEAD < rights:
+                prefetch(state, r_gids[ix(b + AHEAD)] * width)
+            if (state[ix(g), RIGHT] if mode == EXCEPT else state[ix(g), SHOWN]) <= t:
+                if n + 2 > size:
+                    registers[0] = first
+                    return i, j, n
+                n = catch_up(mode, ix(g), t, state, out, n)
+                touched[ix(listed)] = g
+                listed += 1
+            state[ix(g), RIGHT] = max(state[ix(g), RIGHT], r_exps[ix(b)])
+            b += 1
+        for k in range(first, listed):
+            if n + 2 > size:
+                registers[0] = first
+                return i, j, n
+            n = settle(mode, ix(touched[ix(k)]), t, state, out, n)
+        i, j = a, b
+    registers[0] = listed
     return i, j, n
 
 
-@kernel
-def arrive_distinct(begin, times, gids, exps, state, touched, registers, out, n):
-    """`arrive` for DISTINCT, where one more copy either changes nothing or is shown at once.
+@inline
+def forget(mode, g, state):
+    """A value without a copy."""
+    state[g, SHOWN] = NEVER
+    state[g, LEFT] = NEVER
+    if mode != DISTINCT:
+        state[g, RIGHT] = NEVER
 
-    A copy with a greater exp in the instant in which its value was first shown takes that row over.
+
+@kernel
+def sweep(mode, begin, now, state, dead, registers, out, n):
+    """Settle all values from `begin` on up to `now`, in the order they lie in, and list those that are gone.
+
+    registers[1] = length of `dead`. Returns (values done, outputs).
     """
-    for i in range(begin, times.shape[0]):
-        g, t, e = gids[ix(i)], times[ix(i)], exps[ix(i)]
-        value = state[ix(g)]
-        shown = value[SHOWN]
-        left = max(value[LEFT], e)
-        if shown > t:
-            value[LEFT] = left
-            if e > shown and value[TIME] == t:
-                out[value[ROW], 1] = e
-                value[SHOWN] = e
-                value[WAKE] = e
+    for g in range(begin, state.shape[0]):
+        if state[ix(g), SHOWN] > now:
+            continue
+        last = last_end(mode, ix(g), state)
+        if last == NEVER:
             continue
         if n + 2 > out.shape[0]:
-            return i, n
-        if value[LISTED] == 0:
-            value[LISTED] = 1
-            touched[registers[0]] = g
-            registers[0] += 1
-        youngest = value[LEFT]
-        value[LEFT] = left
-        if shown != NEVER and shown < t and youngest > shown:
-            # The row ended before this instant and its youngest copy followed.
-            out[n, 0] = shown
-            out[n, 1] = youngest
-            out[n, 2] = g
-            out[n, 3] = 1
-            n += 1
-            value[SHOWN] = youngest
-            value[WAKE] = youngest
-            if youngest > t:
-                continue
-        out[n, 0] = t
-        out[n, 1] = left
-        out[n, 2] = g
-        out[n, 3] = 1
-        value[SHOWN] = left
-        value[WAKE] = left
-        value[TIME] = t
-        value[ROW] = n
-        n += 1
-    return times.shape[0], n
-
-
-@kernel
-def list_due(due, state, touched, registers):
-    """Values that wake up are to be finished too."""
-    for g in due:
-        if state[g, LISTED] == 0:
-            state[g, LISTED] = 1
-            touched[registers[0]] = g
-            registers[0] += 1
+            return g, n
+        n = catch_up(mode, ix(g), now + 1, state, out, n)
+        if last <= now:
+            forget(mode, ix(g), state)
+            dead[registers[1]] = g
+            registers[1] += 1
+    return state.shape[0], n
 
 
 @kernel
 def finish(mode, begin, now, touched, state, dead, registers, head, forth, back, when, cal, out, n):
-    """Settle the touched values up to `now`, schedule their next wake-up, list those that are gone.
-
-    registers[1] = length of `dead`. Returns (values done, outputs).
-    """
-    for i in range(begin, registers[0]):
+    """The same for the values in `touched`, some of them twice, and schedule when they next change by themselves."""
+    for i in range(begin, touched.shape[0]):
         g = touched[i]
-        n = run(mode, g, now, state, out, n)
-        if n < 0:
-            return i, -1 - n
-        state[g, LISTED] = 0
-        wake = state[g, WAKE]
-        if back[g] != -1 and when[g] != wake:
+        last = last_end(mode, g, state)
+        if last == NEVER:
+            continue
+        if n + 2 > out.shape[0]:
+            return i, n
+        n = catch_up(mode, g, now + 1, state, out, n)
+        wake = next_wake(mode, g, state)
+        gone = last <= now
+        if back[g] != -1 and (gone or when[g] != wake):
             calendar.cancel(g, head, forth, back, cal)
-        if back[g] == -1 and wake < FOREVER:
-            calendar.put(g, wake, head, forth, back, when, cal)
-        last = max(state[g, LEFT], state[g, RIGHT])
-        if last <= now and last > NEVER:
-            state[g, LEFT] = NEVER
-            state[g, RIGHT] = NEVER
-            state[g, SHOWN] = NEVER
-            state[g, WAKE] = FOREVER
-            if back[g] != -1:
-                calendar.cancel(g, head, forth, back, cal)
+        if gone:
+            forget(mode, g, state)
             dead[registers[1]] = g
             registers[1] += 1
-    return registers[0], n
+        elif back[g] == -1 and wake < FOREVER:
+            calendar.put(g, wake, head, forth, back, when, cal)
+    return touched.shape[0], n
 
 
 @kernel
-def lay_out(out, keys, low, begins, times, exps, gids, signs):
-    """The rows of `out` in the order of their keys, by counting (begins: zeros, one for every key from `low` on and one
-    more)."""
-    for r in range(keys.shape[0]):
-        begins[keys[r] - low + 1] += 1
-    for k in range(1, begins.shape[0]):
-        begins[k] += begins[k - 1]
-    for r in range(keys.shape[0]):
-        k = keys[r] - low
+def wakes(mode, state, out):
+    """When each value next changes by itself; all are settled. Who never does, or is not there: FOREVER."""
+    for g in range(state.shape[0]):
+        wake = next_wake(mode, g, state)
+        out[g] = FOREVER if wake == NEVER else wake
+
+
+@kernel
+def stretch(out):
+    """The first and the last instant of some rows."""
+    low = high = out[0, 0]
+    for r in range(1, out.shape[0]):
+        low = min(low, out[r, 0])
+        high = max(high, out[r, 0])
+    return low, high
+
+
+@kernel
+def lay_out(out, signed, low, shift, begins, times, exps, gids, signs):
+    """The rows of `out` by time, and if they are `signed` those that go before those that come.
+
+    By counting in buckets of 2 ** shift instants (begins: zeros, as many as there are and one more), then each into its place
+    among the few of its bucket.
+    """
+    n = out.shape[0]
+    for r in range(n):
+        begins[((out[r, 0] - low) >> shift) + 1] += 1
+    total = 0
+    for k in range(begins.shape[0]):  # a sum in a register: through memory it takes five times as long
+        total += begins[k]
+        begins[k] = total
+    for r in range(n):
+        k = (out[r, 0] - low) >> shift
         at = begins[k]
         begins[k] = at + 1
         times[at] = out[r, 0]
         exps[at] = out[r, 1]
         gids[at] = out[r, 2]
         signs[at] = out[r, 3]
+    if shift == 0 and not signed:
+        return
+    for r in range(1, n):
+        t, exp, g, sign = times[r], exps[r], gids[r], signs[r]
+        at = r
+        while at > 0 and (times[at - 1] > t or (signed and times[at - 1] == t and signs[at - 1] > sign)):
+            times[at] = times[at - 1]
+            exps[at] = exps[at - 1]
+            gids[at] = gids[at - 1]
+            signs[at] = signs[at - 1]
+            at -= 1
+        if at < r:
+            times[at] = t
+            exps[at] = exp
+            gids[at] = g
+            signs[at] = sign

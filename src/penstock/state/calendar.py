@@ -115,6 +115,14 @@ class Calendar:
             )
             self._arena.visits += len(slots)
 
+    def schedule(self, times: Ints, now: int) -> None:
+        """All slots anew, by when they end."""
+        self.head[:] = -1
+        self.back[:] = -1
+        self.registers[kernels.COUNT] = 0
+        slots = np.flatnonzero(times < FOREVER).astype(np.int32)
+        self.put(slots, times[slots], now)
+
     def cancel(self, slots: Array) -> None:
         """Unschedule those that are scheduled."""
         kernels.cancel_many(slots, self.head, self.forth, self.back, self.registers)
@@ -133,11 +141,16 @@ class Calendar:
     def make_way(self, times: Ints, now: int) -> None:
         """Room for what is to end at these times."""
         if len(times):
-            latest = int(times.max())
-            if latest == FOREVER:
-                bounded = times[times < FOREVER]
-                latest = int(bounded.max()) if len(bounded) else now
-            self.span(latest, now, len(times))
+            self.span(latest(times, now), now, len(times))
+
+
+def latest(times: Ints, now: int) -> int:
+    """The last end that is told, or now."""
+    last = int(times.max())
+    if last == FOREVER:
+        bounded = times[times < FOREVER]
+        last = int(bounded.max()) if len(bounded) else now
+    return last
 
 
 _NONE = np.empty(0, np.int32)
