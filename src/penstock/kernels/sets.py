@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels import calendar
-from penstock.kernels.jit import inline, ix, kernel, prefetch
+from penstock.kernels.jit import inline, ix, kernel, part, prefetch
 
 DISTINCT, INTERSECT, EXCEPT = 0, 1, 2
 NEVER = np.iinfo(np.int64).min
@@ -109,15 +109,9 @@ def last_end(mode, g, state):
     return state[g, LEFT] if mode == DISTINCT else max(state[g, LEFT], state[g, RIGHT])
 
 
-@kernel
-def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, touched, registers, out, n):
-    """Take the arrivals of both sides, from rows i and j on, instant by instant: first every copy, then what they make of their values.
-
-    A copy that changes nothing (of a shown value, or of one that stays hidden) only moves a number: the value's wake-up may then be early, never late.
-    `touched[: registers[0]]` lists the values of the others. Where the output is full, the instant is taken again: what was
-    done of it is not done twice. Returns (rows taken of each side, outputs).
-    """
-    lefts, rights = l_times.shape[0], r_times.shape[0]
+@part
+def _arrive(mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n):
+    lefts = l_times.shape[0]
     size, width = out.shape[0], state.shape[1]
     listed = registers[0]
     while i < lefts or j < rights:
@@ -159,6 +153,30 @@ def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, 
         i, j = a, b
     registers[0] = listed
     return i, j, n
+
+
+@kernel
+def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, touched, registers, out, n):
+    """Take the arrivals of both sides, from rows i and j on, instant by instant: first every copy, then what they make of
+    their values.
+
+    A copy that changes nothing (of a shown value, or of one that stays hidden) only moves a number: the value's wake-up may
+    then be early, never late. `touched[: registers[0]]` lists the values of the others. Where the output is full, the
+    instant is taken again: what was done of it is not done twice. Returns (rows taken of each side, outputs).
+    """
+    rights = r_times.shape[0]
+    return _arrive(
+        mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n
+    )
+
+
+@kernel
+def arrive_distinct(i, times, exps, gids, state, touched, registers, out, n):
+    """The same for DISTINCT, compiled for it alone."""
+    i, _, n = _arrive(
+        DISTINCT, i, 0, times, exps, gids, 0, times, exps, gids, state, touched, registers, out, n
+    )
+    return i, n
 
 
 @inline
@@ -255,10 +273,13 @@ def lay_out(out, signed, low, shift, begins, times, exps, gids, signs):
         times[at] = out[r, 0]
         exps[at] = out[r, 1]
         gids[at] = out[r, 2]
-        signs[at] = out[r, 3]
+        if signed:
+            signs[at] = out[r, 3]
     if shift == 0 and not signed:
         return
     for r in range(1, n):
+        if times[r - 1] < times[r]:
+            continue
         t, exp, g, sign = times[r], exps[r], gids[r], signs[r]
         at = r
         while at > 0 and (times[at - 1] > t or (signed and times[at - 1] == t and signs[at - 1] > sign)):

@@ -63,13 +63,17 @@ class SetOperation:
         mode, state = self._mode, self._state["value"]
         out = room((n // 2 + 2 * len(due) + 64, 4), np.int64)
         used = i = j = 0
-        left = inputs[0]
-        right = inputs[1] if len(inputs) > 1 else left.slice(0, 0)
+        left, right = inputs[0], inputs[-1]
         while i + j < n:
-            i, j, used = kernels.arrive(
-                mode, i, j, left.ts, left.exp, gids[0], right.ts, right.exp, gids[-1],
-                state, touched, registers, out, used,
-            )  # fmt: skip
+            if mode == kernels.DISTINCT:
+                i, used = kernels.arrive_distinct(
+                    i, left.ts, left.exp, gids[0], state, touched, registers, out, used
+                )
+            else:
+                i, j, used = kernels.arrive(
+                    mode, i, j, left.ts, left.exp, gids[0], right.ts, right.exp, gids[1],
+                    state, touched, registers, out, used,
+                )  # fmt: skip
             if i + j < n:
                 out = _wider(out, used)
         listed = int(registers[0])
@@ -136,7 +140,7 @@ class SetOperation:
             return empty(len(self._types))
         signed = self._mode == kernels.EXCEPT
         low, high = kernels.stretch(out)
-        shift = max((high - low).bit_length() - n.bit_length(), 0)
+        shift = max((high - low).bit_length() - n.bit_length() - 2, 0)  # few share a bucket
         buckets = (high - low >> shift) + 2
         times, exps = room(n, np.int64), room(n, np.int64)
         gids, signs = room(n, np.int32), room(n, np.int8)
