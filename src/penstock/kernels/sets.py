@@ -29,8 +29,8 @@ BLANK = np.full(4, NEVER)
 """State of a value nobody has seen: exp shown and greatest exps of both sides; the fourth keeps a row within a cache line.
 DISTINCT needs the first two."""
 
-AHEAD = 16
-"""Rows that the state of a row's value is asked for before its turn."""
+AHEAD, LARGE = 16, 1 << 15
+"""Rows that the state of a row's value is asked for before its turn, and from how many words of state on: fewer are in the cache."""
 
 
 @inline
@@ -110,9 +110,12 @@ def last_end(mode, g, state):
 
 
 @part
-def _arrive(mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n):
+def _arrive(
+    mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n
+):
     lefts = l_times.shape[0]
     size, width = out.shape[0], state.shape[1]
+    ahead = AHEAD if state.size >= LARGE else lefts + rights
     listed = registers[0]
     while i < lefts or j < rights:
         t = l_times[ix(i)] if i < lefts else FOREVER
@@ -121,8 +124,8 @@ def _arrive(mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids
         first, a, b = listed, i, j
         while a < lefts and l_times[ix(a)] == t:
             g = l_gids[ix(a)]
-            if a + AHEAD < lefts:
-                prefetch(state, l_gids[ix(a + AHEAD)] * width)
+            if a + ahead < lefts:
+                prefetch(state, l_gids[ix(a + ahead)] * width)
             if state[ix(g), SHOWN] <= t and (mode != EXCEPT or state[ix(g), RIGHT] <= t):
                 if n + 2 > size:
                     registers[0] = first
@@ -134,8 +137,8 @@ def _arrive(mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids
             a += 1
         while b < rights and r_times[ix(b)] == t:
             g = r_gids[ix(b)]
-            if b + AHEAD < rights:
-                prefetch(state, r_gids[ix(b + AHEAD)] * width)
+            if b + ahead < rights:
+                prefetch(state, r_gids[ix(b + ahead)] * width)
             if (state[ix(g), RIGHT] if mode == EXCEPT else state[ix(g), SHOWN]) <= t:
                 if n + 2 > size:
                     registers[0] = first
@@ -166,7 +169,21 @@ def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, 
     """
     rights = r_times.shape[0]
     return _arrive(
-        mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n
+        mode,
+        i,
+        j,
+        l_times,
+        l_exps,
+        l_gids,
+        rights,
+        r_times,
+        r_exps,
+        r_gids,
+        state,
+        touched,
+        registers,
+        out,
+        n,
     )
 
 

@@ -4,7 +4,8 @@ Paper      Golab & Özsu 2005, §5.3.1 (δ*), §2.1 (intersection, negation).
 Invariant  at every instant one row for each value that is in the answer; a row, once shown, keeps its exp.
 Pattern    DISTINCT, INTERSECT: WEAK (MONOTONIC over streams); EXCEPT: STRICT.
 State      per value: the greatest exp on each side and the exp shown; never the input.
-Cost       O(rows in the change) + O(values whose row ended).
+Cost       O(rows in the change) + O(values whose row ended), by a calendar; where the rows of a step are at least a quarter of
+           the values, all values are looked through instead, which is O(rows) too.
 """
 
 from __future__ import annotations
