@@ -103,6 +103,12 @@ def test_a_tree_whose_partial_results_are_all_needed_stops_asking() -> None:
     assert counted["made"] == plain.counted()["made"]
 
 
+def test_it_does_so_before_its_windows_are_full() -> None:
+    join, _ = run(fruitful(3), 599)
+    assert join._state.counter(kernel.STEADY) == 0
+    assert join._state.counter(kernel.RESTING) > 0
+
+
 def test_a_tree_that_spares_much_goes_on_asking() -> None:
     join, _ = run(replace(BUSHY, sources=4, window=600, rate=2.7), 3000)
     counted = join.counted()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.kernels import tree as kernel
 from penstock.state import tree as state
 from penstock.surfaces.session import Session
 from tests.equivalence.test_restarts import Restarts
@@ -54,3 +55,32 @@ def test_rows_numbered_anew_are_the_same_rows(demand: str, monkeypatch: pytest.M
     assert found == plain
     (join,) = joins(made)
     assert int(join._state.sources[:, 0].max()) < len(case.rows) // 4 + 200
+
+
+def test_indexes_that_nobody_asks_go_and_the_others_lie_elsewhere() -> None:
+    """Let go of at every push, as if none had been asked for as long as rows live, or only those that have not been asked since the last."""
+    gone = stayed = 0
+    for seed in range(920_200, 920_206):
+        case = make(seed, 4, "clique")
+        options = {"join": "tree", "tree": "bushy"}
+        plain, _ = answers(case, 10, demand="off", **options)
+        made = session(case, demand="jit", **options)
+        query = made.query(case.query, name="q")
+        (join,) = joins(made)
+        held = join._state
+        said: Changes = []
+        for number, piece in enumerate(pushes(case, 10)):
+            push(made, piece)
+            said += [tuple(row.values()) for row in query.changes().to_pylist()]
+            kept = held.indexes[:, kernel.COLUMN] >= 0
+            if kept.any():
+                if number % 3 == 0:
+                    held.indexes[kept, kernel.LINKED] = -1
+                held._drop_indexes()
+                left = int((held.indexes[:, kernel.COLUMN] >= 0).sum())
+                gone, stayed = gone + int(kept.sum()) - left, stayed + left
+        made.advance(case.last + 100)
+        said += [tuple(row.values()) for row in query.changes().to_pylist()]
+        assert sorted(said, key=repr) == plain, str(case)
+    assert gone > 0
+    assert stayed > 0

@@ -1,6 +1,6 @@
 """What the next events of a tree will look at is asked for before they come: most of an event's time is waiting for the cache.
 
-One event ahead the rows along its chain, two ahead the places that its keys lead to. (Samples of the processor's clock, 8 sources, window 30 min:
+For a group of events, while the one before it is done: the rows along their chains; a group earlier the places that their keys lead to. (Samples of the processor's clock, 8 sources, window 30 min:
 three in ten of those in the kernel fell on eight loads, of chain heads and of words of bits; not all of them are known ahead.)
 """
 
@@ -12,6 +12,7 @@ from penstock.kernels.jit import ix, part, prefetch
 from penstock.kernels.tree import (
     ASK,
     ASK_WORDS,
+    AT,
     BASE,
     BITS,
     BUCKETS,
@@ -19,6 +20,7 @@ from penstock.kernels.tree import (
     HEADS,
     KEYS,
     KIN,
+    LEFT,
     LINK,
     MASK,
     NODE,
@@ -44,6 +46,9 @@ from penstock.kernels.tree_partners import row_key
 
 AHEAD = 16
 """Rows of a chain that are asked for before they are looked at."""
+GROUP = 4
+"""Events that are looked ahead for at once. One by one, going along chains took 540 to 620 cycles an event (8 sources, window 30 min), as
+long as looking at their rows."""
 LINE = 8
 """Words of a line of the cache."""
 
@@ -59,25 +64,32 @@ def own_key(k, place, spec, rows):
 
 
 @part
-def look_ahead(k, seq, spec, regs, rows, links):
-    """The next event's row will go along a chain of its sibling's rows: have these at hand."""
-    i = spec[spec[spec[PATH] + 2 * k] + 1]
-    if i >= spec[SOURCES]:
-        return
-    h = own_key(k, row_at(k, seq, regs), spec, rows)
-    r, node = i * SOURCE_WORDS, spec[NODE] + i * NODE_WORDS
-    tail, mask, base, width, link = (
-        regs[r + TAIL],
-        regs[r + MASK],
-        regs[r + BASE],
-        regs[r + WIDTH],
-        regs[r + LINK],
-    )
-    s = np.int64(links[ix(regs[node + HEADS] + bucket(h, regs[node + BUCKETS]))])
+def look_ahead(first, sides, seqs, spec, regs, rows, links, work):
+    """The rows of a GROUP of events will go along chains of their siblings' rows: have these at hand.
+
+    The chains are gone along side by side: a link is known only when the one before it has come, those of other chains are not waited for.
+    """
+    going = 0
+    for g in range(GROUP):
+        k = np.int64(sides[first + g])
+        i = spec[spec[spec[PATH] + 2 * k] + 1]
+        work[AT, g] = -1
+        if i < spec[SOURCES]:
+            node = spec[NODE] + i * NODE_WORDS
+            h = own_key(k, row_at(k, np.int64(seqs[first + g]), regs), spec, rows)
+            work[AT, g] = links[ix(regs[node + HEADS] + bucket(h, regs[node + BUCKETS]))]
+            work[LEFT, g] = i * SOURCE_WORDS
+            going += 1
     n = 0
-    while s >= tail and n < AHEAD:
-        prefetch(rows, base + (s & mask) * width)
-        s = np.int64(links[ix(link + (s & mask))])
+    while going > 0 and n < AHEAD:
+        going = 0
+        for g in range(GROUP):
+            s, r = work[AT, g], work[LEFT, g]
+            if s >= 0 and s >= regs[ix(r + TAIL)]:
+                at = s & regs[ix(r + MASK)]
+                prefetch(rows, regs[ix(r + BASE)] + at * regs[ix(r + WIDTH)])
+                work[AT, g] = links[ix(regs[ix(r + LINK)] + at)]
+                going += 1
         n += 1
 
 

@@ -13,8 +13,10 @@ from penstock.kernels.tree import (
     COUNT,
     INDEX,
     LOOKED,
+    MADE,
     NEVER_KEPT,
     RESTING,
+    RESUMED,
     SOURCE_WORDS,
     SOURCES,
     SPARED,
@@ -32,6 +34,8 @@ EVENTS, RESTS, FIRST = 1024, 60, 1
 MAKING, ASKING, LOOKING = 60, 50, 4
 """What a partial result is taken to cost, an event's questions, and a row looked at for them: weights, set by hand so that no plan of the
 figures stops and one that asks in vain does. Nothing was fitted to them."""
+FRUITFUL = 8
+"""While windows fill: so many times as much was made as was not."""
 PARTNERS = 8
 """Partial results that a row set aside is taken to spare."""
 
@@ -67,8 +71,8 @@ def begin_turn(spec, regs):
 
 @kernel
 def weigh(spec, regs):
-    """The end of a turn. While windows fill nothing is decided: much waits then, and is soon taken up. Nor where states are
-    searched: there a partial result costs as much as all it is searched for."""
+    """The end of a turn. While windows fill much waits, and is soon taken up: only where nearly all has been made by now, and nobody is
+    aside, it is decided then. Nor is it where states are searched: there a partial result costs as much as all it is searched for."""
     c = spec[COUNT]
     spared, looked, events = regs[c + SPARED], regs[c + LOOKED], regs[c + TURN]
     begin_turn(spec, regs)
@@ -78,5 +82,10 @@ def weigh(spec, regs):
         ended = ended or regs[i * SOURCE_WORDS + TAIL] > 0
     regs[c + STEADY] += ended
     searched = regs[spec[INDEX] + COLUMN] == NEVER_KEPT
-    if regs[c + STEADY] > FIRST and not searched and MAKING * spared < ASKING * events + LOOKING * looked:
+    if regs[c + STEADY] > FIRST:
+        vain = MAKING * spared < ASKING * events + LOOKING * looked
+    else:
+        denied = regs[c + SUPPRESSED] + regs[c + SUSPENDED] - regs[c + WOKEN]
+        vain = regs[c + MADE] + regs[c + RESUMED] > FRUITFUL * (denied + 1)
+    if vain and not searched:
         regs[c + RESTING] = EVENTS * RESTS

@@ -44,7 +44,7 @@ from penstock.kernels.tree import (
     row_at,
     take_back,
 )
-from penstock.kernels.tree_ahead import look_ahead, look_further
+from penstock.kernels.tree_ahead import GROUP, look_ahead, look_further
 from penstock.kernels.tree_gate import count_event, resting
 from penstock.kernels.tree_partners import disappear
 from penstock.kernels.tree_resume import let_sleep, resume
@@ -119,9 +119,10 @@ def run(
         made, suppressed, resumed = regs[counts + MADE], regs[counts + SUPPRESSED], regs[counts + RESUMED]
         bind(k, seq, regs, work)
         asks = spec[DEMAND] != OFF and not resting(spec, regs)
-        if asks and spec[DEMAND] == JIT and e + 2 < times.shape[0]:
-            look_ahead(np.int64(sides[e + 1]), np.int64(seqs[e + 1]), spec, regs, rows, links)
-            look_further(np.int64(sides[e + 2]), np.int64(seqs[e + 2]), spec, regs, rows, links, bits)
+        if asks and spec[DEMAND] == JIT and e % GROUP == 0 and e + 3 * GROUP <= times.shape[0]:
+            look_ahead(e + GROUP, sides, seqs, spec, regs, rows, links, work)
+            for g in range(e + 2 * GROUP, e + 3 * GROUP):
+                look_further(np.int64(sides[g]), np.int64(seqs[g]), spec, regs, rows, links, bits)
         done = n
         active = True
         if spec[DEMAND] != OFF:

@@ -190,7 +190,7 @@ class TreeState:
             if filters:
                 self._lay_bits(self._sizes())
             if indexes:
-                self._lay_out(self.sources[:, kernel.MASK] + 1, self.nodes[:, kernel.ROOM].copy())
+                self._drop_indexes()
 
     def widen(self) -> None:
         """Larger panes where there are many keys; filters and indexes that are wanted. Whoever would be next has its turn, too."""
@@ -246,6 +246,23 @@ class TreeState:
         old = self.links
         self.links = self._arena.array(f"{self._name}.links", np.int32, links, -1)
         self.links[: len(old)] = old
+
+    def _drop_indexes(self) -> None:
+        """Indexes that nobody has asked for as long as their rows live are not kept; the others move together. They lie behind all else."""
+        indexes, old, was = self.indexes, self.links, self.indexes.copy()
+        idle = indexes[:, kernel.LINKED] < self.sources[self._owners, kernel.TAIL]
+        kept = indexes[:, kernel.COLUMN] >= 0
+        indexes[kept & idle, kernel.COLUMN] = kernel.NOT_KEPT
+        front = int(was[kept, kernel.COLUMN].min())
+        size = 2 * (indexes[:, kernel.BUCKETS] + 1) * (kept & ~idle)
+        self.links = self._arena.array(f"{self._name}.links", np.int32, front + int(size.sum()))
+        self.links[:front] = old[:front]
+        for x, end in enumerate((front + np.cumsum(size)).tolist()):
+            if size[x]:
+                begin, at = end - int(size[x]), int(was[x, kernel.COLUMN])
+                self.links[begin:end] = old[at : at + end - begin]
+                indexes[x, kernel.HEADS] += begin - at
+                indexes[x, kernel.COLUMN] = begin
 
     def _place_index(self, x: int, links: int) -> int:
         """An index lies from here on, and is empty; returns where it ends."""
