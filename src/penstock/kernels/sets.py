@@ -260,53 +260,38 @@ def wakes(mode, state, out):
 
 
 @kernel
-def stretch(out):
-    """The first and the last instant of some rows."""
-    low = high = out[0, 0]
+def stretch(out, signed):
+    """The least and the greatest key of some rows: their instants, and if they are `signed` those that go before those that come."""
+    low = high = key_of(out, 0, signed)
     for r in range(1, out.shape[0]):
-        low = min(low, out[r, 0])
-        high = max(high, out[r, 0])
+        key = key_of(out, r, signed)
+        low = min(low, key)
+        high = max(high, key)
     return low, high
 
 
-@kernel
-def lay_out(out, signed, low, shift, begins, times, exps, gids, signs):
-    """The rows of `out` by time, and if they are `signed` those that go before those that come.
+@inline
+def key_of(out, r, signed):
+    return 2 * out[r, 0] + (1 if out[r, 3] > 0 else 0) if signed else out[r, 0]
 
-    By counting in buckets of 2 ** shift instants (begins: zeros, as many as there are and one more), then each into its place
-    among the few of its bucket.
-    """
-    n = out.shape[0]
-    for r in range(n):
-        begins[((out[r, 0] - low) >> shift) + 1] += 1
+
+@kernel
+def lay_out(out, signed, low, begins, times, exps, gids, signs):
+    """The rows of `out` in the order of their keys, by counting (begins: zeros, one for every key from `low` on and one
+    more)."""
+    for r in range(out.shape[0]):
+        begins[key_of(out, r, signed) - low + 1] += 1
     total = 0
-    for k in range(begins.shape[0]):  # a sum in a register: through memory it takes five times as long
+    for k in range(
+        begins.shape[0]
+    ):  # the sum in a register: through memory each would wait for the one before
         total += begins[k]
         begins[k] = total
-    for r in range(n):
-        k = (out[r, 0] - low) >> shift
+    for r in range(out.shape[0]):
+        k = key_of(out, r, signed) - low
         at = begins[k]
         begins[k] = at + 1
         times[at] = out[r, 0]
         exps[at] = out[r, 1]
         gids[at] = out[r, 2]
-        if signed:
-            signs[at] = out[r, 3]
-    if shift == 0 and not signed:
-        return
-    for r in range(1, n):
-        if times[r - 1] < times[r]:
-            continue
-        t, exp, g, sign = times[r], exps[r], gids[r], signs[r]
-        at = r
-        while at > 0 and (times[at - 1] > t or (signed and times[at - 1] == t and signs[at - 1] > sign)):
-            times[at] = times[at - 1]
-            exps[at] = exps[at - 1]
-            gids[at] = gids[at - 1]
-            signs[at] = signs[at - 1]
-            at -= 1
-        if at < r:
-            times[at] = t
-            exps[at] = exp
-            gids[at] = g
-            signs[at] = sign
+        signs[at] = out[r, 3]

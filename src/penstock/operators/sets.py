@@ -140,12 +140,17 @@ class SetOperation:
         if not n:
             return empty(len(self._types))
         signed = self._mode == kernels.EXCEPT
-        low, high = kernels.stretch(out)
-        shift = max((high - low).bit_length() - n.bit_length() - 2, 0)  # few share a bucket
-        buckets = (high - low >> shift) + 2
-        times, exps = room(n, np.int64), room(n, np.int64)
-        gids, signs = room(n, np.int32), room(n, np.int8)
-        kernels.lay_out(out, signed, low, shift, np.zeros(buckets, np.int32), times, exps, gids, signs)
+        low, high = kernels.stretch(out, signed)
+        span = high - low + 1
+        if span > 32 * n + 1024:  # comparing is cheaper than counting
+            keys = 2 * out[:, 0] + (out[:, 3] > 0) if signed else out[:, 0]
+            out = out[np.argsort(keys, kind="stable")]
+            times, exps, gids = out[:, 0].copy(), out[:, 1].copy(), out[:, 2].astype(np.int32)
+            signs = out[:, 3].astype(np.int8)
+        else:
+            times, exps = room(n, np.int64), room(n, np.int64)
+            gids, signs = room(n, np.int32), room(n, np.int8)
+            kernels.lay_out(out, signed, low, np.zeros(span + 1, np.int32), times, exps, gids, signs)
         return Batch(times, exps, self._frame.at(gids), signs if signed else None)
 
 
