@@ -10,18 +10,19 @@ from penstock.kernels import chains
 from penstock.kernels.hashing import spread
 from penstock.state.arena import Arena
 from penstock.state.noted import SHORT, NotedStems
+from penstock.state.stems import Stems
 
 
-def found(stems: NotedStems, edge: int, index: int, key: int) -> list[int]:
+def found(stems: Stems, edge: int, index: int, key: int) -> list[int]:
     """Live slots with a key, newest first, by the index."""
     number = int(stems.first_index[edge]) + index
-    heads, shift = stems.indexes[number, [chains.HEADS, chains.SHIFT]]
+    heads, shift, field, link = stems.indexes[number, [chains.HEADS, chains.SHIFT, chains.FIELD, chains.LINK]]
     slot = int(stems.head[heads + int(spread(np.int64(key), shift))])
     made = []
     while slot >= stems.edges[edge, chains.TAIL]:
-        if stems.table(edge)[slot, 1 + 2 * index] == key:
+        if stems.table(edge)[slot, field] == key:
             made.append(slot)
-        slot = int(stems._links(edge)[slot, index])
+        slot = int(stems.table(edge).view(np.int32)[slot, link])
     return made
 
 
@@ -58,3 +59,28 @@ def test_rows_keep_their_notes_and_are_found(keys: int, notes: int, short: bool)
             read = stems.table(1).view(np.int32)[tail:used, half].astype(np.int64) >> shift & mask
             assert read.tolist() == [row[2][at] for row in kept], "as walks read it"
         assert stems.table(1)[tail:used, 0].tolist() == [row[0] for row in kept]
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3, 4, 5])
+def test_rows_without_notes_are_found(keys: int) -> None:
+    """Links by twos: none writes over a key or another link, however rows move; a row of two keys never lies on two lines."""
+    rng = np.random.default_rng(keys)
+    stems = Stems(Arena(), "stems", [[], []], [1, keys])
+    kept: list[tuple[int, list[int]]] = []
+    for ts in range(40):
+        n = int(rng.integers(1, 30))
+        own_keys = [rng.integers(-(2**63), 2**63, 7)[rng.integers(0, 7, n)] for _ in range(keys)]
+        stems.reserve([1, n])
+        times = np.full(n, ts)
+        first = stems.admit(1, Batch(times, times, ()), [], own_keys)
+        stems.link(1, first, first + n)
+        kept += [(ts, [int(k[i]) for k in own_keys]) for i in range(n)]
+        stems.expire(ts - int(rng.integers(2, 9)))
+        tail, used = (int(stems.edges[1, f]) for f in (chains.TAIL, chains.USED))
+        kept = kept[len(kept) - (used - tail) :]
+        assert stems.table(1)[tail:used, 0].tolist() == [row[0] for row in kept]
+        for index in range(keys):
+            for key in {row[1][index] for row in kept}:
+                slots = [tail + i for i, row in enumerate(kept) if row[1][index] == key]
+                assert found(stems, 1, index, key) == slots[::-1]
+    assert keys != 2 or (stems.edges[1, chains.WIDTH] == 4 and stems.edges[1, chains.BASE] % 8 == 0)

@@ -12,17 +12,23 @@ from penstock.kernels.hashing import mix, spread
 from penstock.kernels.jit import inline, ix, kernel, prefetch
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
-OWNER, FIELD, HEADS, SHIFT = 0, 1, 2, 3
+OWNER, FIELD, HEADS, SHIFT, LINK = 0, 1, 2, 3, 4
+AHEAD = 16
+"""Rows after which what was asked for is there."""
 
 
 @kernel
-def link(rows, head, edge, index, first, last):
-    """Add slots [first, last) of an edge to one of its indexes."""
+def link(rows, halves, head, edge, index, first, last):
+    """Add slots [first, last) of an edge to one of its indexes; `halves` is `rows`, by half words."""
+    base, width, field, at = edge[BASE], edge[WIDTH], index[FIELD], index[LINK]
+    heads, shift = index[HEADS], index[SHIFT]
     for s in range(first, last):
-        p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
-        b = index[HEADS] + np.int64(spread(rows[p], index[SHIFT]))
-        rows[p + 1] = head[b]
-        head[b] = s
+        ahead = base + min(s + AHEAD, last - 1) * width
+        prefetch(head, heads + np.int64(spread(rows[ix(ahead + field)], shift)))
+        p = base + s * width
+        b = heads + np.int64(spread(rows[ix(p + field)], shift))
+        halves[ix(2 * p + at)] = head[ix(b)]
+        head[ix(b)] = s
 
 
 @kernel
@@ -149,8 +155,10 @@ def in_turn(times, bounds, at, firsts, out_ts, out_side, out_slot):
         at[best] += 1
 
 
-TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, GIVER, G_BASE, G_WIDTH, G_FIELD = range(11)
-HOP = 11
+TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, T_LINK, GIVER, G_BASE, G_WIDTH, G_FIELD = range(
+    12
+)
+HOP = 12
 
 
 @kernel
@@ -168,6 +176,7 @@ def hops(edges, indexes, order, plan):
             plan[at + T_FIELD] = indexes[index, FIELD]
             plan[at + T_HEADS] = indexes[index, HEADS]
             plan[at + T_SHIFT] = indexes[index, SHIFT]
+            plan[at + T_LINK] = indexes[index, LINK]
             plan[at + GIVER] = giver
             plan[at + G_BASE] = edges[giver, BASE]
             plan[at + G_WIDTH] = edges[giver, WIDTH]
@@ -182,7 +191,7 @@ FEW, TURNS = 2, 12
 
 
 @inline
-def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor):
+def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor):
     """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second (far = 2: and
     the first rows there): chains are followed all at once, a link a turn and without branches; those that have ended make room
     for the others."""
@@ -222,7 +231,7 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
         for j in range(left):
             q = cursor[0, ix(j)]
             p = cursor[1, ix(j)]
-            s = rows[ix(p + plan[ix(q + T_FIELD)] + 1)]
+            s = np.int64(halves[ix(2 * p + plan[ix(q + T_LINK)])])
             if hops > 1:
                 z = q + HOP
                 if plan[ix(z + GIVER)] == plan[ix(q + TARGET)]:
@@ -243,7 +252,7 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
 
 @kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, work, stats,
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor, work, stats,
     out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
@@ -264,7 +273,9 @@ def walk(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
+            look_ahead(
+                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
+            )
         i = np.int64(sides[ix(e)])
         t = times[ix(e)]
         mark = n
@@ -280,7 +291,7 @@ def walk(
             base = plan[ix(q + T_BASE)]
             width = plan[ix(q + T_WIDTH)]
             tail = plan[ix(q + T_TAIL)]
-            field = plan[ix(q + T_FIELD)]
+            field, link_ = plan[ix(q + T_FIELD)], plan[ix(q + T_LINK)]
             if down:
                 giver = plan[ix(q + GIVER)]
                 k = rows[
@@ -298,10 +309,11 @@ def walk(
                 giver, last = plan[ix(z + GIVER)], plan[ix(z + TARGET)]
                 g_field = plan[ix(z + G_FIELD)]
                 l_base, l_width, l_tail = plan[ix(z + T_BASE)], plan[ix(z + T_WIDTH)], plan[ix(z + T_TAIL)]
-                l_field, l_heads, l_shift = (
+                l_field, l_heads, l_shift, l_link = (
                     plan[ix(z + T_FIELD)],
                     plan[ix(z + T_HEADS)],
                     plan[ix(z + T_SHIFT)],
+                    plan[ix(z + T_LINK)],
                 )
                 is_next = giver == target  # else the key is the same for all that are met
                 g = np.int64(0) if is_next else plan[ix(z + G_BASE)] + at[ix(giver)] * plan[ix(z + G_WIDTH)]
@@ -330,8 +342,8 @@ def walk(
                                 out_ts[ix(n)] = t
                                 out_exp[ix(n)] = min(ends[ix(h)], rows[ix(p)], x)
                                 n += 1
-                            s2 = rows[ix(p2 + l_field + 1)]
-                    s = rows[ix(p + field + 1)]
+                            s2 = np.int64(halves[ix(2 * p2 + l_link)])
+                    s = np.int64(halves[ix(2 * p + link_)])
                 stats[ix(i), ix(h), 1] += met
                 stats[ix(i), ix(h + 1), 0] += met
                 stats[ix(i), ix(h + 1), 1] += n - first
@@ -346,28 +358,28 @@ def walk(
                     break
                 if rows[ix(p + field)] == k:
                     break
-                s = rows[ix(p + field + 1)]
+                s = np.int64(halves[ix(2 * p + link_)])
             if s < tail:
                 h -= 1
                 down = False
                 continue
             stats[ix(i), ix(h), 1] += 1
             at[ix(target)] = s
-            next_[ix(h)] = rows[ix(p + field + 1)]
+            next_[ix(h)] = np.int64(halves[ix(2 * p + link_)])
             ends[ix(h + 1)] = min(ends[ix(h)], rows[ix(p)])
             h += 1
             down = True
         for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
-            p = own + indexes[ix(index), FIELD]
-            b = indexes[ix(index), HEADS] + np.int64(spread(rows[ix(p)], indexes[ix(index), SHIFT]))
-            rows[ix(p + 1)] = head[ix(b)]
+            k = rows[ix(own + indexes[ix(index), FIELD])]
+            b = indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT]))
+            halves[ix(2 * own + indexes[ix(index), LINK])] = head[ix(b)]
             head[ix(b)] = slot
     return times.shape[0], n
 
 
 @kernel
 def walk_two(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor, out_ts, out_exp, out_slot
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
     room = out_ts.shape[0]
@@ -388,7 +400,9 @@ def walk_two(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
+            look_ahead(
+                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
+            )
         t = times[ix(e)]
         slot = np.int64(slots[ix(e)])
         mark = n
@@ -409,7 +423,7 @@ def walk_two(
                     out_l[ix(n)] = slot
                     out_r[ix(n)] = s
                     n += 1
-                s = rows[ix(p + 2)]
+                s = np.int64(halves[ix(2 * p + 4)])
             b = l_heads + np.int64(spread(k, l_shift))
         else:
             own = r_base + 3 * slot
@@ -428,8 +442,8 @@ def walk_two(
                     out_l[ix(n)] = s
                     out_r[ix(n)] = slot
                     n += 1
-                s = rows[ix(p + 2)]
+                s = np.int64(halves[ix(2 * p + 4)])
             b = r_heads + np.int64(spread(k, r_shift))
-        rows[ix(own + 2)] = head[ix(b)]
+        halves[ix(2 * own + 4)] = head[ix(b)]
         head[ix(b)] = slot
     return times.shape[0], n

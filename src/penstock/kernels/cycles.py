@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels.chains import BASE, BLOCK, FIELD, HEADS, OWNER, SHIFT, TAIL, WIDTH
+from penstock.kernels.chains import BASE, BLOCK, FIELD, HEADS, LINK, OWNER, SHIFT, TAIL, WIDTH
 from penstock.kernels.hashing import GOLDEN, spread
 from penstock.kernels.horizons import MET, NOBODY, PASSED, PROBES
 from penstock.kernels.jit import ix, kernel, part, prefetch
@@ -40,7 +40,7 @@ TABLE = 256
 
 
 @kernel
-def catch_up(x, upto, edges, indexes, linked, rows, head):
+def catch_up(x, upto, edges, indexes, linked, rows, halves, head):
     """The rows that have come since an index was asked enter it."""
     i, field, heads, shift = (
         indexes[ix(x), OWNER],
@@ -48,11 +48,11 @@ def catch_up(x, upto, edges, indexes, linked, rows, head):
         indexes[ix(x), HEADS],
         indexes[ix(x), SHIFT],
     )
-    base, width = edges[ix(i), BASE], edges[ix(i), WIDTH]
+    base, width, link = edges[ix(i), BASE], edges[ix(i), WIDTH], indexes[ix(x), LINK]
     for s in range(max(linked[ix(x)], edges[ix(i), TAIL]), upto):
-        p = base + s * width + field
-        b = heads + np.int64(spread(rows[ix(p)], shift))
-        rows[ix(p + 1)] = head[ix(b)]
+        p = base + s * width
+        b = heads + np.int64(spread(rows[ix(p + field)], shift))
+        halves[ix(2 * p + link)] = head[ix(b)]
         head[ix(b)] = s
     linked[ix(x)] = upto
 
@@ -100,20 +100,21 @@ def note(f, upto, t, filters, edges, rows, bits):
 
 
 @part
-def supported(first, last, t, questions, seen, edges, indexes, linked, rows, head, pos, asked):
+def supported(first, last, t, questions, seen, edges, indexes, linked, rows, halves, head, pos, asked):
     """Whether the inputs that questions [first, last) are about hold a live row for what has been bound."""
     for a in range(first, last):
         m, x = questions[ix(a), ASKED], questions[ix(a), ASKED_INDEX]
         k = rows[ix(pos[ix(questions[ix(a), ASKER])] + questions[ix(a), ASKER_FIELD])]
         asked[ix(a), 0] += 1
         if linked[ix(x)] < seen[ix(m)]:
-            catch_up(x, seen[ix(m)], edges, indexes, linked, rows, head)
+            catch_up(x, seen[ix(m)], edges, indexes, linked, rows, halves, head)
         base, width, tail, field = (
             edges[ix(m), BASE],
             edges[ix(m), WIDTH],
             edges[ix(m), TAIL],
             indexes[ix(x), FIELD],
         )
+        link = indexes[ix(x), LINK]
         s = np.int64(head[ix(indexes[ix(x), HEADS] + np.int64(spread(k, indexes[ix(x), SHIFT])))])
         found = False
         while s >= tail and not found:
@@ -121,7 +122,7 @@ def supported(first, last, t, questions, seen, edges, indexes, linked, rows, hea
             if rows[ix(p)] <= t:
                 break
             found = rows[ix(p + field)] == k
-            s = rows[ix(p + field + 1)]
+            s = np.int64(halves[ix(2 * p + link)])
         if not found:
             asked[ix(a), 1] += 1
             return False
@@ -145,7 +146,7 @@ def same(p, first, last, checks, words, rows):
 
 
 @part
-def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, head, cursor):
+def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, halves, head, cursor):
     """Bring what rows [begin, end) will meet on their first hop into the cache, as `chains.look_ahead` does."""
     hops = edges.shape[0] - 1
     for e in range(begin, end):
@@ -171,7 +172,8 @@ def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, head, curso
             q, s = cursor[0, ix(j)], cursor[1, ix(j)]
             target = plan[ix(q + TARGET)]
             base, width, tail = edges[ix(target), BASE], edges[ix(target), WIDTH], edges[ix(target), TAIL]
-            after = rows[ix((base + s * width if s >= tail else 0) + plan[ix(q + T_FIELD)] + 1)]
+            link = indexes[ix(plan[ix(q + INDEX)]), LINK]
+            after = np.int64(halves[ix(2 * (base + s * width if s >= tail else 0) + link)])
             s = after if s >= tail else np.int64(-1)
             cursor[1, ix(j)] = s
             prefetch(rows, base + max(s, 0) * width)
@@ -180,7 +182,7 @@ def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, head, curso
 
 @kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, linked, seen, plan, checks, questions, empty, newest, filters, bits, rows, head, far, cursor,
+    begin, n, times, sides, slots, edges, indexes, linked, seen, plan, checks, questions, empty, newest, filters, bits, rows, halves, head, far, cursor,
     work, words, stats, asked, counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """`chains.walk` where a hop has more to compare than its key. See the constants for `plan`, `questions`, `filters`, `stats` and `counted`.
@@ -204,7 +206,7 @@ def walk(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, plan, rows, head, cursor)
+            look_ahead(e, ahead, sides, slots, edges, indexes, plan, rows, halves, head, cursor)
         i = np.int64(sides[e])
         t = times[e]
         mark = n
@@ -223,13 +225,14 @@ def walk(
         if h == 0:
             q = i * hops * HOP
             if not supported(
-                plan[q + PUT], plan[q + HOP + PUT], t, questions, seen, edges, indexes, linked, rows, head, pos, asked
+                plan[q + PUT], plan[q + HOP + PUT], t, questions, seen, edges, indexes, linked, rows, halves, head, pos, asked
             ):  # fmt: skip
                 h = -1
         while h >= 0:
             q = (i * hops + h) * HOP
             target = plan[ix(q + TARGET)]
             base, width, field = edges[ix(target), BASE], edges[ix(target), WIDTH], plan[ix(q + T_FIELD)]
+            link = indexes[ix(plan[ix(q + INDEX)]), LINK]
             first, last, sieve = plan[ix(q + CHECK)], plan[ix(q + HOP + CHECK)], plan[ix(q + SIEVE)]
             if down:
                 come = seen[ix(target)]
@@ -239,7 +242,7 @@ def walk(
                 edges[ix(target), TAIL] = tail
                 x = plan[ix(q + INDEX)]
                 if linked[ix(x)] < come:
-                    catch_up(x, come, edges, indexes, linked, rows, head)
+                    catch_up(x, come, edges, indexes, linked, rows, halves, head)
                 k = rows[ix(pos[ix(plan[ix(q + GIVER)])] + plan[ix(q + G_FIELD)])]
                 s = np.int64(head[ix(indexes[ix(x), HEADS] + np.int64(spread(k, indexes[ix(x), SHIFT])))])
                 wanted[h] = k
@@ -267,7 +270,7 @@ def walk(
             met = passed = held = denied = 0
             while s >= tail:
                 p = base + s * width
-                after = rows[ix(p + field + 1)]
+                after = np.int64(halves[ix(2 * p + link)])
                 if rows[ix(p + field)] == k:
                     met += 1
                     if same(p, first, last, checks, words, rows):
@@ -289,7 +292,19 @@ def walk(
                             n += 1
                             passed += 1
                         elif put == puts or supported(
-                            put, puts, t, questions, seen, edges, indexes, linked, rows, head, pos, asked
+                            put,
+                            puts,
+                            t,
+                            questions,
+                            seen,
+                            edges,
+                            indexes,
+                            linked,
+                            rows,
+                            halves,
+                            head,
+                            pos,
+                            asked,
                         ):
                             passed += 1
                             found = True

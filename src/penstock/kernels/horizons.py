@@ -33,10 +33,12 @@ from penstock.kernels.chains import (
     GIVER,
     HEADS,
     HOP,
+    LINK,
     SHIFT,
     T_BASE,
     T_FIELD,
     T_HEADS,
+    T_LINK,
     T_SHIFT,
     T_TAIL,
     T_WIDTH,
@@ -62,9 +64,9 @@ LIFT = 3
 
 
 @part
-def youngest(k, m, index, t, edges, indexes, rows, head):
+def youngest(k, m, index, t, edges, indexes, rows, halves, head):
     """When the youngest row of m with a key ends; not after t if none is alive."""
-    field = indexes[ix(index), FIELD]
+    field, link = indexes[ix(index), FIELD], indexes[ix(index), LINK]
     base, width, tail = edges[ix(m), BASE], edges[ix(m), WIDTH], edges[ix(m), TAIL]
     s = np.int64(head[ix(indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))])
     while s >= tail:
@@ -72,12 +74,12 @@ def youngest(k, m, index, t, edges, indexes, rows, head):
         end = rows[ix(p)]
         if end <= t or rows[ix(p + field)] == k:
             return end
-        s = rows[ix(p + field + 1)]
+        s = np.int64(halves[ix(2 * p + link)])
     return NEVER
 
 
 @part
-def supported(first, last, t, questions, tables, horizons, edges, indexes, rows, head, at, asked):
+def supported(first, last, t, questions, tables, horizons, edges, indexes, rows, halves, head, at, asked):
     """Whether the inputs that questions [first, last) are about support what has been bound."""
     for a in range(first, last):
         asker, m, by = questions[ix(a), ASKER], questions[ix(a), ASKED], questions[ix(a), BY]
@@ -87,7 +89,7 @@ def supported(first, last, t, questions, tables, horizons, edges, indexes, rows,
         if by >= 0:
             end = horizons[ix(tables[ix(by), OFFSET] + np.int64(spread(k, tables[ix(by), T_BITS])))]
         else:
-            end = youngest(k, m, questions[ix(a), ASKED_INDEX], t, edges, indexes, rows, head)
+            end = youngest(k, m, questions[ix(a), ASKED_INDEX], t, edges, indexes, rows, halves, head)
         if end <= t:
             asked[ix(a), 1] += 1
             return False
@@ -95,7 +97,7 @@ def supported(first, last, t, questions, tables, horizons, edges, indexes, rows,
 
 
 @part
-def bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, head):
+def bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, halves, head):
     """When a row of j at p ends at the latest, with what is known to hang behind it without i."""
     end = rows[ix(p)]
     for c in range(into.shape[1]):
@@ -109,7 +111,9 @@ def bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, head):
                 b = tables[ix(d), OFFSET] + np.int64(spread(k, tables[ix(d), T_BITS]))
                 end = min(end, horizons[ix(b)])
             else:
-                end = min(end, youngest(k, m, tables[ix(d), FROM_INDEX], t, edges, indexes, rows, head))
+                end = min(
+                    end, youngest(k, m, tables[ix(d), FROM_INDEX], t, edges, indexes, rows, halves, head)
+                )
     return end
 
 
@@ -128,7 +132,7 @@ def raised(d, k, end, t, tables, horizons):
 
 
 @kernel
-def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head, climb):
+def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, halves, head, climb):
     """Horizon d has risen at a place (a key or a bucket): raise all tables that go by it; rows looked at.
 
     `climb` is a stack: horizon, place, row, the next table to raise.
@@ -148,6 +152,7 @@ def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head
             fresh = False
         d, place, s, c = climb[0, ix(depth)], climb[1, ix(depth)], climb[2, ix(depth)], climb[3, ix(depth)]
         i, field = tables[ix(d), TO], tables[ix(d), TO_FIELD]
+        link = indexes[ix(tables[ix(d), TO_INDEX]), LINK]
         p = edges[ix(i), BASE] + s * edges[ix(i), WIDTH]
         if s < edges[ix(i), TAIL] or rows[ix(p)] <= t:
             depth -= 1
@@ -163,14 +168,14 @@ def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head
         if here and c < out_of.shape[1]:
             other = out_of[ix(i), ix(c)]
         if other < 0:
-            climb[2, ix(depth)] = rows[ix(p + field + 1)]
+            climb[2, ix(depth)] = np.int64(halves[ix(2 * p + link)])
             climb[3, ix(depth)] = 0
             continue
         climb[3, ix(depth)] = c + 1
         goal = tables[ix(other), TO]
         if goal == tables[ix(d), FROM]:
             continue
-        end = bound_of(p, i, goal, t, tables, into, horizons, edges, indexes, rows, head)
+        end = bound_of(p, i, goal, t, tables, into, horizons, edges, indexes, rows, halves, head)
         if end <= t:
             continue
         b, higher = raised(other, rows[ix(p + tables[ix(other), FROM_FIELD])], end, t, tables, horizons)
@@ -182,12 +187,12 @@ def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head
 
 
 @kernel
-def fill(d, t, tables, into, horizons, edges, indexes, rows, head):
+def fill(d, t, tables, into, horizons, edges, indexes, rows, halves, head):
     """Raise table d for all rows of its input; the tables it goes by are filled."""
     j, i, field = tables[d, FROM], tables[d, TO], tables[d, FROM_FIELD]
     for s in range(edges[j, TAIL], edges[j, USED]):
         p = edges[j, BASE] + s * edges[j, WIDTH]
-        end = bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, head)
+        end = bound_of(p, j, i, t, tables, into, horizons, edges, indexes, rows, halves, head)
         if end > t:
             raised(d, rows[ix(p + field)], end, t, tables, horizons)
 
@@ -195,7 +200,7 @@ def fill(d, t, tables, into, horizons, edges, indexes, rows, head):
 @kernel
 def walk(
     begin, n, times, sides, slots, edges, indexes, first_index, plan, questions, question_at, empty, newest,
-    tables, into, out_of, horizons, climb, rows, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
+    tables, into, out_of, horizons, climb, rows, halves, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """`chains.walk` where questions are put for what is bound.
 
@@ -210,7 +215,9 @@ def walk(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(e, ahead, sides, slots, edges, indexes, first_index, plan, rows, head, far, cursor)
+            look_ahead(
+                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
+            )
         i = np.int64(sides[e])
         t = times[e]
         mark = n
@@ -226,14 +233,14 @@ def walk(
             counted[1] += not go
         if go:
             go = supported(
-                question_at[i, 0], question_at[i, 1], t, questions, tables, horizons, edges, indexes, rows, head, at, asked
+                question_at[i, 0], question_at[i, 1], t, questions, tables, horizons, edges, indexes, rows, halves, head, at, asked
             )  # fmt: skip
         h = 0 if go else -1
         down = True
         while h >= 0:
             q = (i * hops + h) * HOP
             target, base, width = plan[q + TARGET], plan[q + T_BASE], plan[q + T_WIDTH]
-            tail, field = plan[q + T_TAIL], plan[q + T_FIELD]
+            tail, field, link = plan[q + T_TAIL], plan[q + T_FIELD], plan[q + T_LINK]
             if down:
                 k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
                 s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
@@ -251,6 +258,7 @@ def walk(
             g_base, g_width, g_field = plan[z + G_BASE], plan[z + G_WIDTH], plan[z + G_FIELD]
             l_base, l_width, l_tail = plan[z + T_BASE], plan[z + T_WIDTH], plan[z + T_TAIL]
             l_field, l_heads, l_shift = plan[z + T_FIELD], plan[z + T_HEADS], plan[z + T_SHIFT]
+            l_link = plan[z + T_LINK]
             found = False
             met = passed = z_met = nobody = 0
             end = ends[h]
@@ -259,12 +267,24 @@ def walk(
                 x = rows[ix(p)]
                 if x <= t:
                     break
-                after = rows[ix(p + field + 1)]
+                after = np.int64(halves[ix(2 * p + link)])
                 if rows[ix(p + field)] == k:
                     met += 1
                     at[target] = s
                     if put == puts or supported(
-                        put, puts, t, questions, tables, horizons, edges, indexes, rows, head, at, asked
+                        put,
+                        puts,
+                        t,
+                        questions,
+                        tables,
+                        horizons,
+                        edges,
+                        indexes,
+                        rows,
+                        halves,
+                        head,
+                        at,
+                        asked,
                     ):
                         passed += 1
                         if not inner:
@@ -290,7 +310,7 @@ def walk(
                                 out_ts[ix(n)] = t
                                 out_exp[ix(n)] = min(end, x, x2)
                                 n += 1
-                            s2 = rows[ix(p2 + l_field + 1)]
+                            s2 = np.int64(halves[ix(2 * p2 + l_link)])
                         nobody += z_met == before
                 s = after
             some[h] += met
@@ -308,9 +328,9 @@ def walk(
                 h -= 1
                 down = False
         for index in range(first_index[i], first_index[i + 1]):
-            p = own + indexes[index, FIELD]
-            b = indexes[index, HEADS] + np.int64(spread(rows[ix(p)], indexes[index, SHIFT]))
-            rows[ix(p + 1)] = head[b]
+            k = rows[ix(own + indexes[index, FIELD])]
+            b = indexes[index, HEADS] + np.int64(spread(k, indexes[index, SHIFT]))
+            halves[ix(2 * own + indexes[index, LINK])] = head[b]
             head[b] = slot
         newest[i] = rows[ix(own)]
         for c in range(out_of.shape[1]):
@@ -318,11 +338,11 @@ def walk(
             if d < 0:
                 break
             goal = tables[d, TO]
-            end = bound_of(own, i, goal, t, tables, into, horizons, edges, indexes, rows, head)
+            end = bound_of(own, i, goal, t, tables, into, horizons, edges, indexes, rows, halves, head)
             if end > t:
                 place, higher = raised(d, rows[ix(own + tables[d, FROM_FIELD])], end, t, tables, horizons)
                 if higher and out_of[goal, 0] >= 0:
                     counted[2] += lift(
-                        d, place, t, tables, into, out_of, horizons, edges, indexes, rows, head, climb
+                        d, place, t, tables, into, out_of, horizons, edges, indexes, rows, halves, head, climb
                     )
     return times.shape[0], n

@@ -88,16 +88,6 @@ def look_ahead(e, roles, slots, home, edges, indexes, first_index, rows, head, n
         v = nodes[ix(v), NEXT]
 
 
-@kernel
-def link(rows, halves, head, edge, index, first, last):
-    """Add slots [first, last) of an edge to one of its indexes; `halves` is `rows`, by half words."""
-    for s in range(first, last):
-        p = edge[BASE] + s * edge[WIDTH] + index[FIELD]
-        b = index[HEADS] + np.int64(spread(rows[p], index[SHIFT]))
-        halves[2 * (p + 1)] = head[b]
-        head[b] = s
-
-
 @inline
 def enter(slot, edge, edges, indexes, first_index, rows, halves, head):
     """Put a row into its SteM's indexes."""

@@ -232,7 +232,7 @@ class FifoJoin:
         stored = self._stored[which]
         return Kept(
             table[rows, 0],
-            {keys: table[rows, 1 + 2 * k] for k, keys in enumerate(maker.indexes)},
+            {keys: table[rows, self._stems.field(which, k)] for k, keys in enumerate(maker.indexes)},
             dict(zip(stored, columns, strict=False)),
             dict(zip(maker.texts, columns[len(stored) :], strict=True)),
         )
@@ -300,7 +300,7 @@ class FifoJoin:
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk_two(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                stems.rows, stems.head, far, cursor, *out,
+                stems.rows, stems.halves, stems.head, far, cursor, *out,
             )  # fmt: skip
             return walked
 
@@ -331,7 +331,7 @@ class FifoJoin:
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                stems.rows, stems.head, far, cursor, work, stats, *out,
+                stems.rows, stems.halves, stems.head, far, cursor, work, stats, *out,
             )  # fmt: skip
             return walked
 
@@ -355,7 +355,7 @@ class FifoJoin:
             walked: tuple[int, int] = horizons.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, asked_of.questions,
                 asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into, questions.out_of, questions.horizons,
-                questions.climb, stems.rows, stems.head, far, cursor, work, stats, asked, counted, *out,
+                questions.climb, stems.rows, stems.halves, stems.head, far, cursor, work, stats, asked, counted, *out,
             )  # fmt: skip
             return walked
 
@@ -407,7 +407,7 @@ class FifoJoin:
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = cycles.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.linked, seen, walks.plan, walks.checks,
-                asked_of.questions, asked_of.empty, newest, walks.filters, walks.bits, stems.rows, stems.head, far,
+                asked_of.questions, asked_of.empty, newest, walks.filters, walks.bits, stems.rows, stems.halves, stems.head, far,
                 cursor, work, words, stats, asked, counted, *out,
             )  # fmt: skip
             return walked

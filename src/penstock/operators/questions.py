@@ -363,7 +363,16 @@ class Questions:
         self.horizons = np.full(size, kernel.NEVER)
         for d in np.flatnonzero(self.tables[:, kernel.OFFSET] >= 0).tolist():
             kernel.fill(
-                d, now, self.tables, self.into, self.horizons, stems.edges, indexes, stems.rows, stems.head
+                d,
+                now,
+                self.tables,
+                self.into,
+                self.horizons,
+                stems.edges,
+                indexes,
+                stems.rows,
+                stems.halves,
+                stems.head,
             )
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.data.batch import Array
 from penstock.data.types import Type
-from penstock.kernels import meeting
 from penstock.state.arena import Arena
 from penstock.state.stems import Stems
 
@@ -42,11 +40,6 @@ class NotedStems(Stems):
         more = [-(-max(n - k, 0) // 2) for n, k in zip(halves, keys, strict=True)]
         super().__init__(arena, name, types, keys, more)
 
-    @property
-    def halves(self) -> NDArray[np.int32]:
-        """All words of all rows as two halves each: a view."""
-        return self.rows.view(np.int32)
-
     def place(self, edge: int, note: int) -> Place:
         """Where a note stands."""
         at, second = divmod(note, 2) if self.short else (note, 0)
@@ -61,13 +54,6 @@ class NotedStems(Stems):
             return self._parts(edge, np.uint16)[:, 2 * half + (shift > 0)]
         return self._parts(edge, np.int32)[:, half]
 
-    def link(self, edge: int, first: int, last: int) -> None:
-        for k in self._of(edge):
-            meeting.link(self.rows, self.halves, self.head, self.edges[edge], self.indexes[k], first, last)
-
-    def _links(self, edge: int) -> Array:
-        return self._parts(edge, np.int32)[:, 4 : 4 + 4 * self._keys[edge] : 4]
-
-    def _parts(self, edge: int, kind: type[np.generic]) -> Array:
-        """An edge's rows, words by words of another kind: a view."""
-        return self.table(edge).view(kind)
+    @staticmethod
+    def _layout(keys: int) -> tuple[int, list[int], list[int]]:
+        return 1 + 2 * keys, [1 + 2 * k for k in range(keys)], [4 + 4 * k for k in range(keys)]

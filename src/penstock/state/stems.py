@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.types import Type
@@ -20,7 +21,9 @@ from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
 
 USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BASE, chains.WIDTH
-OWNER, FIELD, HEADS, SHIFT = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT
+OWNER, FIELD, HEADS, SHIFT, LINK = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT, chains.LINK
+LINE = 8
+"""Words of a cache line."""
 
 
 class Stems:
@@ -28,7 +31,7 @@ class Stems:
     enter an index when it is asked (`kernels.cycles`).
 
     What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
-    in the same bucket. A row met costs one cache line.
+    in the same bucket, which takes half a word. Two indexes share a word for that: a row of theirs is half a cache line and never lies on two.
     """
 
     def __init__(
@@ -46,14 +49,19 @@ class Stems:
         self._name = name
         self._keys = list(keys)
         self.frames = [Frame(arena, f"{name}.{i}", t) for i, t in enumerate(types)]
-        edges, indexes = np.zeros((len(types), 5), np.int64), np.zeros((sum(keys), 4), np.int64)
-        edges[:, WIDTH] = [1 + 2 * k + n for k, n in zip(keys, more or [0] * len(keys), strict=True)]
+        edges, indexes = np.zeros((len(types), 5), np.int64), np.zeros((sum(keys), 5), np.int64)
+        layouts = [self._layout(k) for k in keys]
+        edges[:, WIDTH] = [
+            width + n for (width, _, _), n in zip(layouts, more or [0] * len(keys), strict=True)
+        ]
         indexes[:, OWNER] = np.repeat(np.arange(len(keys)), keys)
-        indexes[:, FIELD] = [1 + 2 * k for count in keys for k in range(count)]
+        indexes[:, FIELD] = [field for _, fields, _ in layouts for field in fields]
+        indexes[:, LINK] = [link for _, _, links in layouts for link in links]
         self.edges = arena.array(f"{name}.edges", np.int64, edges.shape, edges)
         """Per edge: rows used, first live row, room, offset into `rows`, words a row."""
         self.indexes = arena.array(f"{name}.indexes", np.int64, indexes.shape, indexes)
-        """Per index: its edge, where its key stands in a row, offset into `head`, `shift` of the number of buckets."""
+        """Per index: its edge, where its key stands in a row, offset into `head`, `shift` of the number of buckets; among which halves
+        of a row the row before it stands."""
         self.first_index = np.concatenate([[0], np.cumsum(keys)])
         self.linked: Ints = arena.array(f"{name}.linked", np.int64, sum(keys), 0) if lazy else edges[:0, 0]
         """Per index, if they are lazy: rows that are in it."""
@@ -62,8 +70,24 @@ class Stems:
         self.rows: Ints = arena.array(f"{name}.rows", np.int64, 0)
         self.head: Array = arena.array(f"{name}.head", np.int32, 0)
 
+    @staticmethod
+    def _layout(keys: int) -> tuple[int, list[int], list[int]]:
+        """Of a row with so many keys: its words, where its keys stand, and among its halves its links. Key, two links, key, by twos.
+
+        >>> Stems._layout(1), Stems._layout(2)
+        ((3, [1], [4]), (4, [1, 3], [4, 5]))
+        """
+        fields = [1 + 3 * (k // 2) + 2 * (k % 2) for k in range(keys)]
+        links = [4 + 6 * (k // 2) + k % 2 for k in range(keys)]
+        return 1 + keys + -(-keys // 2), fields, links
+
     def __len__(self) -> int:
         return int((self.edges[:, USED] - self.edges[:, TAIL]).sum())
+
+    @property
+    def halves(self) -> NDArray[np.int32]:
+        """All words of all rows as two halves each: a view."""
+        return self.rows.view(np.int32)
 
     @property
     def live_bytes(self) -> int:
@@ -108,7 +132,7 @@ class Stems:
         rows = self.table(edge)[first:last]
         rows[:, 0] = batch.exp
         for k, key in enumerate(keys):
-            rows[:, 1 + 2 * k] = key
+            rows[:, self.field(edge, k)] = key
         self.frames[edge].put(slice(first, last), columns)
         self.edges[edge, USED] = last
         return first
@@ -124,7 +148,7 @@ class Stems:
     def link(self, edge: int, first: int, last: int) -> None:
         """Put rows into the indexes of their edge."""
         for k in self._of(edge):
-            chains.link(self.rows, self.head, self.edges[edge], self.indexes[k], first, last)
+            chains.link(self.rows, self.halves, self.head, self.edges[edge], self.indexes[k], first, last)
 
     def clear(self, edge: int) -> None:
         """Let go of an edge's rows."""
@@ -133,12 +157,16 @@ class Stems:
             heads = int(self.indexes[k, HEADS])
             self.head[heads : heads + (1 << 64 - int(self.indexes[k, SHIFT]))] = -1
 
+    def field(self, edge: int, key: int) -> int:
+        """Where a key stands in a row."""
+        return int(self.indexes[self.first_index[edge] + key, FIELD])
+
     def _of(self, edge: int) -> range:
         return range(int(self.first_index[edge]), int(self.first_index[edge + 1]))
 
-    def _links(self, edge: int) -> Array:
-        """Of an edge's rows, by index: the row before it in the same bucket. A view."""
-        return self.table(edge)[:, 2 : 2 + 2 * self._keys[edge] : 2]
+    def _parts(self, edge: int, kind: type[np.generic]) -> Array:
+        """An edge's rows, words by words of another kind: a view."""
+        return self.table(edge).view(kind)
 
     def _slide(self, i: int, tail: int, used: int) -> None:
         """Move an edge's live rows to its front; chains keep pointing at them."""
@@ -146,8 +174,9 @@ class Stems:
         self.frames[i].shift(tail, used)
         rows = self.table(i)
         rows[:live] = rows[tail:used]
-        self._links(i)[:live] -= tail
+        halves = self._parts(i, np.int32)
         for index in self._of(i):
+            halves[:live, self.indexes[index, LINK]] -= tail
             heads = int(self.indexes[index, HEADS])
             head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]
             head -= np.int32(tail)
@@ -164,6 +193,7 @@ class Stems:
         edges, indexes = self.edges, self.indexes
         size = room * edges[:, WIDTH]
         edges[:, ROOM] = room
+        size += -size % LINE
         edges[:, BASE] = np.cumsum(size) - size
         owner = indexes[:, OWNER]
         buckets = np.array([power_of_two(int(r)) for r in room[owner]], np.int64)

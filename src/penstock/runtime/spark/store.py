@@ -33,7 +33,7 @@ from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
 
-FORMAT = 18
+FORMAT = 19
 _MARK = b"penstock\n"
 
 
