@@ -1,6 +1,7 @@
-"""The job that is killed: python -m tests.chaos.job CHECKPOINT OUT [MASTER]
+"""The job that is killed: python -m tests.chaos.job CHECKPOINT OUT SOURCE [MASTER]
 
-Runs until the file `end` is in OUT and all input is read, then flushes and leaves with status 0.
+Streams are what is pushed, or folders of JSON files if SOURCE is `json`. Runs until the file `end` is in OUT and all input is read, then
+flushes and leaves with status 0. Who reads a batch of pushed files is noted in the file `read` in OUT.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import time
 from pathlib import Path
 
 import penstock
+from penstock.runtime.spark import files
+from penstock.runtime.spark.folders import Folders
 from penstock.runtime.spark.local import local_spark
 
 DECLARED = """
-CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF INTERVAL 5;
-CREATE STREAM b (ts BIGINT, x INT, d DOUBLE) WATERMARK ts DELAY OF INTERVAL 5;
+CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) {a} WATERMARK ts DELAY OF INTERVAL 5;
+CREATE STREAM b (ts BIGINT, x INT, d DOUBLE) {b} WATERMARK ts DELAY OF INTERVAL 5;
 """
+CELLS = 2
 QUERIES = {
     "joined": "SELECT a.x, a.s, b.d FROM a [RANGE 40], b [RANGE 40] WHERE a.x = b.x AND a.y = 1",
     "values": "SELECT DISTINCT x FROM a [RANGE 60]",
@@ -28,12 +32,33 @@ QUERIES = {
 }
 
 
-def main(checkpoint: str, out: Path, master: str = "local[2,8]") -> int:
+def declared(json_in: Path | None = None) -> str:
+    """The streams; of JSON files if a folder is named."""
+    return DECLARED.format(
+        **{n: "" if json_in is None else f"USING json OPTIONS (path '{json_in / n}')" for n in "ab"}
+    )
+
+
+def noted(place: Path) -> None:
+    """From now on who reads the files of a batch is written down."""
+    fit = Folders.fit
+
+    def judged(self: Folders, listed: files.Files, cells: int) -> bool:
+        found = fit(self, listed, cells)
+        with place.open("a") as file:
+            file.write("cells\n" if found else "Spark\n")
+        return found
+
+    Folders.fit = judged  # type: ignore[method-assign]
+
+
+def main(checkpoint: str, out: Path, source: str, master: str = "local[2,8]") -> int:
     parent = os.getppid()
+    noted(out / "read")
     spark = local_spark(master, "penstock chaos")
     while True:
-        session = penstock.connect(spark, checkpoint=checkpoint, cells=2)
-        session.execute(DECLARED)
+        session = penstock.connect(spark, checkpoint=checkpoint, cells=CELLS)
+        session.execute(declared(out / "in" if source == "json" else None))
         for name, text in QUERIES.items():
             session.query(text, name=name).write(format="parquet", path=str(out / name))
         ends = (out / "end").exists()
@@ -52,6 +77,7 @@ def main(checkpoint: str, out: Path, master: str = "local[2,8]") -> int:
         except penstock.PenstockError as error:
             # A worker or a host was killed once too often: go on from the checkpoint, as a supervisor would.
             sys.stderr.write(f"again after: {error}\n")
+            sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from . import damage
 from .campaign import run
 
 
@@ -19,4 +20,7 @@ def test_twenty_kills(tmp_path: Path) -> None:
         pytest.skip("Spark needs Java 17 or newer")
     campaign = run(int(os.environ.get("PENSTOCK_KILLS", "20")), 5, tmp_path)
     assert campaign.differences() == []
+    assert campaign.undetected == []
+    assert damage.unnoticed(campaign.checkpoint, 20, campaign.rng)[1] == []
+    assert campaign.read_by().keys() == {"cells", "Spark"}
     assert len(campaign.kills) >= 2, "more than one kind of process was killed"

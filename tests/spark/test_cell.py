@@ -178,6 +178,16 @@ def test_cells_lost_at_any_step(seed: int, tmp_path: Path, monkeypatch: pytest.M
     assert all(len(driver.store.states(n)) <= 2 for n in range(NUMBER))
 
 
+def test_small_steps_make_a_state_due_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaying takes some time a step, whatever is in it."""
+    monkeypatch.setattr(cells, "LEAST_STEPS", 4)
+    driver = Driver(tmp_path)
+    cell = Cell(driver.store, 0, NUMBER, {})
+    for step in range(1, 10):
+        driver.note([cell.step(driver.header(flush=False), driver.routed({})[0])])
+        assert driver.store.states(0) == [n for n in (4, 8) if n <= step]
+
+
 def damage(store: Store, number: int, rng: random.Random) -> None:
     """Flip a bit of the newest of two states."""
     states = store.states(number)

@@ -152,6 +152,8 @@ def test_a_folder_is_recognised_if_nothing_else_is_asked_for(spark: SparkSession
     there = str(tmp_path)
     (tmp_path / "k=1").mkdir()
     assert folder(plain.parquet(there), stream) is not None
+    archive = {"cleanSource": "archive", "sourceArchiveDir": f"{there}/done"}
+    assert folder(spark.readStream.schema(A).options(**archive).parquet(there), stream) is not None
     for other in (
         plain.parquet(there).where("x > 1"),
         plain.json(there),

@@ -15,8 +15,7 @@ import secrets
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import IO, Any
-from urllib.parse import quote
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,15 @@ from penstock.runtime.learning import learn, learnt
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.files import Files, Reader
 from penstock.runtime.spark.known import summed
+from penstock.runtime.spark.laid import (
+    TOGETHER,
+    file_name,
+    for_spark,
+    put_together,
+    travelling,
+    view_name,
+    write_results,
+)
 from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.places import whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
@@ -42,11 +50,11 @@ from penstock.runtime.spark.store import Store, read_segment, write_segment
 from penstock.state.arrow import seen
 
 ROWS = "rows"
-TOGETHER = "/together"
-"""Under which all queries' changes are laid down as one table; no query's own name comes to this."""
 _UPPER, _HELD, _ENDS = "upper/", "held/", "ends/"
 LEAST_LOG = 8 << 20
 """Bytes of log that are replayed sooner than a state is read."""
+LEAST_STEPS = 128
+"""Steps that are, however small: to apply one takes some milliseconds whatever it brings."""
 
 
 class Cell:
@@ -79,7 +87,7 @@ class Cell:
         self._sifting = Sifting()
         self._answer: dict[str, Any] = {}
         self._logged = self._stated = 0
-        """Bytes of log since the last state, and bytes of that state."""
+        """Bytes of log since the last state, a small step counted as a larger one, and bytes of that state."""
         self._open()
 
     def _open(self) -> bool:
@@ -198,14 +206,18 @@ class Cell:
         place = self.store.log(self.number, int(header["step"]))
         with contextlib.suppress(FileExistsError):
             if not place.exists():
-                self._logged += write_segment(place, header, {ROWS: rows}, once=True)
+                self._count(write_segment(place, header, {ROWS: rows}, once=True))
                 if self.store.is_over(int(header["step"])):
                     place.unlink(missing_ok=True)
                     raise StateError(f"step {header['step']} was done by another host of cell {self.number}")
                 return header, rows
         header, tables = read_segment(place)
-        self._logged += tables[ROWS].nbytes
+        self._count(tables[ROWS].nbytes)
         return header, tables[ROWS]
+
+    def _count(self, size: int) -> None:
+        """One more logged step."""
+        self._logged += max(size, LEAST_LOG // LEAST_STEPS)
 
     def _catch_up(self, step: int) -> None:
         """Bring the state to a step that has been answered, from the log or from a state that another host has written."""
@@ -231,7 +243,7 @@ class Cell:
             if place.exists():
                 raise
             return None
-        self._logged += tables[ROWS].nbytes
+        self._count(tables[ROWS].nbytes)
         return header, tables[ROWS]
 
     def _apply(self, header: dict[str, Any], rows: pa.Table, *, lay_down: bool) -> dict[str, Any]:
@@ -271,7 +283,7 @@ class Cell:
         if lay_down:
             wanted = {name: results[name] for name in header["sinks"] if name in results}
             if header["together"] and results:
-                wanted[TOGETHER] = self._put_together(results)
+                wanted[TOGETHER] = put_together(plan.together(), results)
             wanted |= {view_name(name): table for name, table in views.items()}
         laid = self._lay_down(step, wanted) if lay_down else None
         self.version = step
@@ -340,22 +352,6 @@ class Cell:
         declared = Declared.of(self.store.get("declared", declared_at))
         return flowing(declared, declared.catalog(self.functions), self.cells, self.store.rates)
 
-    def _put_together(self, results: dict[str, pa.Table]) -> pa.Table:
-        """All queries' changes as one table, `__query` first."""
-        assert self._flowing is not None
-        columns = self._flowing.together()
-        parts = []
-        for name, table in results.items():
-            arrays = {"__query": pa.repeat(name, table.num_rows)}
-            arrays |= {c: table.column(c) for c in ("__op", "__ts", "__exp")}
-            for column, kind in columns.items():
-                there = column in table.column_names
-                arrays[column] = (
-                    table.column(column).cast(kind.arrow) if there else pa.nulls(table.num_rows, kind.arrow)
-                )
-            parts.append(pa.table(arrays))
-        return pa.concat_tables(parts)
-
     # ------------------------------------------------------------------ what is laid down
 
     def _lay_down(self, step: int, results: dict[str, pa.Table]) -> str | None:
@@ -399,57 +395,6 @@ class Cell:
             if table.num_rows:
                 with whole(self.store.dropped(name) / f"{step:012d}-{self.number}.parquet") as file:
                     pq.write_table(for_spark(table), file)
-
-
-def view_name(query: str) -> str:
-    """Under which a query's current answer is laid down, beside its changes."""
-    return f"{query}/view"
-
-
-def file_name(what: str) -> str:
-    """Of a query's changes, of its answer, or of all changes together."""
-    return f"{quote(what, safe='')}.parquet"
-
-
-def write_results(table: pa.Table, place: IO[bytes]) -> None:
-    """A file that is read once, in its order, and soon: one group of rows, as they are. Dictionaries of numbers and compression cost more than
-    they save: 183 → 70 → 44 ms for a million changes."""
-    texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
-    pq.write_table(
-        table,
-        place,
-        compression="none",
-        use_dictionary=texts,
-        write_statistics=False,
-        row_group_size=max(1, table.num_rows),
-    )
-
-
-def travelling(table: pa.Table) -> pa.Table:
-    """Times as numbers, as rows of streams have them on their way."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us")).cast(pa.int64())
-        elif pa.types.is_date32(column.type):
-            column = column.cast(pa.int32())
-        columns.append(column)
-    return pa.Table.from_arrays(columns, names=table.column_names)
-
-
-def for_spark(table: pa.Table, *, intervals: bool = False) -> pa.Table:
-    """Types that Spark reads back as its own: instants in UTC; in files intervals as microseconds."""
-    columns = []
-    for column in table.columns:
-        kind = column.type
-        if pa.types.is_timestamp(kind):
-            column = column.cast(pa.timestamp("us", "UTC"))
-        elif pa.types.is_duration(kind):
-            column = column.cast(pa.duration("us") if intervals else pa.int64())
-        elif pa.types.is_null(kind):
-            column = column.cast(pa.string())
-        columns.append(column)
-    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _began(table: pa.Table) -> int:

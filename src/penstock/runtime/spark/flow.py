@@ -15,21 +15,20 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
-from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
+from penstock.errors import DataError, StateError
 from penstock.plan.catalog import Function, Table
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
-from penstock.runtime.spark import host
+from penstock.runtime.spark import asking, host
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.folders import Folder, Folders
@@ -40,10 +39,8 @@ from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
-from penstock.runtime.spark.routes import COUNT, NEWEST, Routes, laid_out, united
+from penstock.runtime.spark.routes import Routes, laid_out, united
 from penstock.runtime.spark.store import Store, read_segment, write_segment
-
-_ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
 LAST = 10**12 - 1
 """No step comes after it."""
@@ -332,13 +329,11 @@ class Flow:
         asked, watched = self._ask(header, frame, files, watch)
         heard = asked.collect()
         answers = [json.loads(row[0]) for row in heard]
-        for answer in answers:
-            if "error" in answer:
-                raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+        asking.raise_errors(answers)
         self.results.heard(self.store, answers, [row[1] for row in heard])
         if watched:
             # Spark has counted the rows before it left some out.
-            answers = [{**answer, "rows": {}} for answer in answers] + [_seen(watch)]
+            answers = [{**answer, "rows": {}} for answer in answers] + [asking.seen(watch)]
         if self._folders is not None and frame is not None:
             odd = {name: int(seen.get["unplaced"]) for name, seen in self._folders.odd.items()}
             answers[0]["unplaced"] = {name: count for name, count in odd.items() if count}
@@ -393,26 +388,11 @@ class Flow:
             frame = routes.thinned(frame, header["watermarks"]) if thin else frame
         frame = routes.with_inner(self.spark, frame, self._files(header))
         spread = self._nothing() if frame is None else routes.spread(frame)
-        name, root, cells = self._name, str(self.store.root), self.cells
-        mark = host.mark_of(self.store.root, name)
+        mark = host.mark_of(self.store.root, self._name)
         mark.parent.mkdir(exist_ok=True)
         mark.touch()
-        code: bytes = cloudpickle.dumps(self.functions) if self.functions else b""  # type: ignore[no-untyped-call]
-
-        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from pyspark import TaskContext
-
-            from penstock.runtime.spark import host
-
-            context = TaskContext.get()
-            assert context is not None
-            answer, carried = host.deliver(
-                name, root, context.partitionId(), cells, header, batches, code, files
-            )
-            columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
-
-        return spread.mapInArrow(task, "answer STRING, carried BINARY"), watched
+        task = asking.task(self._name, str(self.store.root), self.cells, header, self.functions, files)
+        return spread.mapInArrow(task, asking.ANSWER), watched
 
     def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
         """What the parts below have said, where Spark finds it."""
@@ -478,28 +458,6 @@ class Flow:
         """Let the hosts go, on all machines."""
         host.mark_of(self.store.root, self._name).unlink(missing_ok=True)
         shutil.rmtree(host.folder_of(self._name), ignore_errors=True)
-
-
-def _seen(watch: Observation) -> dict[str, Any]:
-    """What Spark saw of a step's rows, in the form of a cell's answer."""
-    seen = watch.get
-    newest = {name[1:]: int(at) for name, at in seen.items() if name[0] == NEWEST and at is not None}
-    rows = {name[1:]: int(count) for name, count in seen.items() if name[0] == COUNT}
-    nothing: dict[str, Any] = {
-        "clock": None,
-        "upper": None,
-        "shown": None,
-        "out": {},
-        "matched": {},
-        "ranked": {},
-        "promising": {},
-        "partial": {},
-        "late": {},
-        "inner": {},
-        "sieves": {},
-        "sifted": {},
-    }
-    return {**nothing, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
 
 
 def _new_name() -> str:

@@ -24,8 +24,12 @@ from penstock.runtime.spark.layout import Layout
 from penstock.runtime.spark.routes import STREAM, laid_out, united
 
 PATH = "path"
-_OPTIONS = {"path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly", "maxcachedfiles"}  # fmt: skip
-"""Of a reader: those that say which files are read when, and not how."""
+_OPTIONS = {
+    "path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly", "maxcachedfiles",
+    "cleansource", "sourcearchivedir",
+}  # fmt: skip
+"""Of a reader: those that say which files are read when, and not how. Files go once Spark has noted their batch as done, and cells have
+logged what they read by then."""
 _SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.files.ignoreMissingFiles": "false",

@@ -17,7 +17,7 @@ from penstock.data.schema import Schema
 from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
 from penstock.runtime.spark import kafka
-from penstock.runtime.spark.cell import for_spark
+from penstock.runtime.spark.laid import for_spark
 from penstock.runtime.spark.places import Place, uri, whole
 
 OBSERVED = "penstock:"

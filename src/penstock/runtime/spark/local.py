@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import StateError
@@ -31,8 +32,10 @@ HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1
 """If all executors are on this machine; otherwise Spark finds out by which name they reach the driver."""
 
 
-def local_spark(master: str | None = None, name: str = "penstock") -> SparkSession:
-    """Spark in local mode, or on the cluster of `master`; needs Java 17 or newer."""
+def local_spark(
+    master: str | None = None, name: str = "penstock", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Spark in local mode, or on the cluster of `master`, with more settings if given; needs Java 17 or newer."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -42,7 +45,7 @@ def local_spark(master: str | None = None, name: str = "penstock") -> SparkSessi
     master = master or "local[*,4]"
     builder = SparkSession.builder.master(master).appName(name)
     here = master.startswith("local") or "//127.0.0.1:" in master
-    for key, value in {**SETTINGS, **(HERE if here else {})}.items():
+    for key, value in {**SETTINGS, **(HERE if here else {}), **(settings or {})}.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
     made.conf.set("spark.sql.shuffle.partitions", str(made.sparkContext.defaultParallelism))

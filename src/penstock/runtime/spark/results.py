@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.runtime.spark.cell import file_name
 from penstock.runtime.spark.host import unpacked
+from penstock.runtime.spark.laid import file_name
 from penstock.runtime.spark.places import uri
 from penstock.runtime.spark.store import Store
 

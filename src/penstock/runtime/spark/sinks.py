@@ -20,8 +20,8 @@ from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
-from penstock.runtime.spark.cell import TOGETHER, for_spark, view_name
 from penstock.runtime.spark.flow import Flow
+from penstock.runtime.spark.laid import TOGETHER, for_spark, view_name
 from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.store import read_json, write_json
 

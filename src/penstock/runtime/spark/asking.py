@@ -1,0 +1,76 @@
+"""How the driver asks cells for a step, and what it hears: the task that goes to every partition, and answers in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import Observation
+
+from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
+from penstock.plan.catalog import Function
+from penstock.runtime.spark.files import Files
+from penstock.runtime.spark.routes import COUNT, NEWEST
+
+ANSWER = "answer STRING, carried BINARY"
+"""What a task gives."""
+_ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def task(
+    flow: str,
+    root: str,
+    cells: int,
+    header: dict[str, Any],
+    functions: Mapping[str, Function],
+    files: Files | None,
+) -> Task:
+    """Gives a cell, which is the partition, the rows of a step and the files to read, and waits for its answer."""
+    code: bytes = cloudpickle.dumps(functions) if functions else b""  # type: ignore[no-untyped-call]
+
+    def asked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        from penstock.runtime.spark import host
+
+        context = TaskContext.get()
+        assert context is not None
+        answer, carried = host.deliver(flow, root, context.partitionId(), cells, header, batches, code, files)
+        columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
+
+    return asked
+
+
+def raise_errors(answers: Iterable[dict[str, Any]]) -> None:
+    """As the error it was in the cell."""
+    for answer in answers:
+        if "error" in answer:
+            raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+
+
+def seen(watch: Observation) -> dict[str, Any]:
+    """What Spark saw of a step's rows, in the form of a cell's answer."""
+    seen = watch.get
+    newest = {name[1:]: int(at) for name, at in seen.items() if name[0] == NEWEST and at is not None}
+    rows = {name[1:]: int(count) for name, count in seen.items() if name[0] == COUNT}
+    nothing: dict[str, Any] = {
+        "clock": None,
+        "upper": None,
+        "shown": None,
+        "out": {},
+        "matched": {},
+        "ranked": {},
+        "promising": {},
+        "partial": {},
+        "late": {},
+        "inner": {},
+        "sieves": {},
+        "sifted": {},
+    }
+    return {**nothing, "newest": newest, "rows": rows, "ms": 0.0, "state_bytes": 0}
