@@ -217,6 +217,33 @@ def test_equal_queries_may_be_told_ranks_of_their_own(window: str) -> None:
     assert [query.changes().column("__rank").to_pylist() for query in queries] == [[2], [1]]
 
 
+@pytest.mark.parametrize("options", [{}, {"budget": 5}, {"expiry": "negative"}])
+def test_ends_repeat_the_rank_that_was_told(options: dict[str, Any]) -> None:
+    session = penstock.connect(**options)
+    session.execute(STREAMS)
+    query = session.query(
+        "SELECT a.x FROM a [RANGE 50] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 50] WHERE b.x = a.x) "
+        "RANK 1 CRITERIA (a.x < 5)",
+        name="q",
+    )
+    session.push("a", [{"ts": 1, "x": x, "y": 1} for x in range(10)])
+    session.advance(1)
+    session.drain()
+    session.execute("ALTER QUERY q SET RANK 2 CRITERIA (a.x >= 5)")
+    session.push("a", [{"ts": 2, "x": x, "y": 1} for x in range(10)])
+    session.push("b", [{"ts": 3, "x": x, "z": 1} for x in range(0, 10, 2)])
+    session.advance(3)
+    session.drain()
+    said = query.changes().to_pylist()
+    live: Counter[tuple[Any, ...]] = Counter()
+    for row in said:
+        live[row["x"], row["__exp"], row["__rank"]] += 1 if row["__op"] == "+" else -1
+    assert set(live.values()) == {0, 1}
+    assert sorted(x for (x, *_), n in live.items() if n) == sorted(query.snapshot().column("x").to_pylist())
+    session.advance(60)
+    assert query.snapshot().num_rows == 0
+
+
 def test_ranks_of_a_query_whose_answers_have_none_may_be_others() -> None:
     session = penstock.connect()
     session.execute("CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0")

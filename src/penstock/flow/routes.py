@@ -236,9 +236,9 @@ class Routes(Classifiers):
             self._stored[i] = stored
 
     def alive(self, which: int, now: int) -> Batch:
-        """Built rows of an input that have not ended, for somebody else to go on with, in the order in which they end."""
+        """Rows of an input that have not ended, built or kept from it by a table, for somebody else to go on with, in the order in which they end."""
         stock = self.stocks[which]
-        slots = stock.stored()
+        slots = np.union1d(stock.stored(), stock.resting()).astype(np.int32)
         slots = slots[stock.exp[slots] > now]
         slots = slots[np.argsort(stock.exp[slots], kind="stable")]
         out: list[Column] = [ABSENT] * len(self._schemas[which])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.data.batch import Array, Batch, Column
+from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.kernels.events import mixed_instants
@@ -20,6 +21,7 @@ from penstock.plan.pattern import Pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import write_column, write_time
+from penstock.runtime.retold import as_told
 from penstock.state import words
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.latest import Latest
@@ -68,6 +70,8 @@ class Answer:
             self._latest = Latest(self._arena, "latest", self._types, root.key)
         self._pending: list[pa.RecordBatch] = []
         self.matched = 0
+        self._retold = EARLIEST
+        """Until when rows may live that were told by ranks of before."""
         self._schema = self._arrow_schema()
         self._names = [f.name for f in self._fields[: root.visible]]
         if arena is not None:
@@ -90,6 +94,10 @@ class Answer:
     def take(self, batch: Batch, now: int) -> None:
         """Changes of one step."""
         kept = self.kept and not self._in_groups
+        if self._retold > self._view.clock and batch.sign is not None and len(batch):
+            batch = as_told(
+                _gathered(batch), self._view.at(self._view.clock), self._types, self._root.visible
+            )
         if self._told and len(batch):
             if kept:
                 self._view.add(_gathered(batch), now)
@@ -107,6 +115,13 @@ class Answer:
         self._pending.append(written)
         if kept and not self._told:
             self._view.add(batch, now)
+
+    def rerank(self, *, waiting: bool) -> None:
+        """The plan says other ranks from now on; `waiting`: also of rows that are still to be told by ranks of before."""
+        if not (self.kept and self._root.extra and (self._strict or self._told)):
+            return
+        live = self._view.at(self._view.clock)
+        self._retold = FOREVER if waiting else max(self._retold, int(live.exp.max(initial=EARLIEST)))
 
     def take_part(self, written: pa.RecordBatch, batch: Batch, begin: int, now: int) -> None:
         """The same for rows from `begin` on of a batch that was written for several queries; they keep no state and take
@@ -183,6 +198,8 @@ class Answer:
         for name, array in self._arena.arrays.items():
             arena.keep(name, array)
         arena.keep("matched", np.array([self.matched], np.int64))
+        if self._retold > EARLIEST:
+            arena.keep("retold", np.array([self._retold], np.int64))
         self._view.save(arena, now)
         if self._pending:
             sink = pa.BufferOutputStream()
@@ -194,6 +211,9 @@ class Answer:
 
     def _take_up(self, arena: Arena) -> None:
         self.matched = int(arena.taken("matched", np.int64, 1)[0])
+        retold = arena.found("retold", np.int64)
+        if retold is not None:
+            self._retold = int(retold[0])
         self._view.take_up(arena)
         pending = arena.found("pending", np.uint8)
         if pending is not None:

@@ -210,11 +210,14 @@ class Engine:
         """Go on by other ranks and another lifespan; the plan is the same but for what it says of ranks."""
         self.check_idle()
         self.settle()
+        other = root.levels.ranks != standing.root.levels.ranks
         if standing.rider is not None:
             assert isinstance(standing.pipeline, Ranked)
             standing.pipeline.alter(standing.rider, root)
-        elif root.levels.ranks != standing.root.levels.ranks:
+        elif other:
             self._running.rerank(standing, root)
+        if other:
+            standing.answer.rerank(waiting=standing.rider is not None)
         standing.root = replace(standing.root, node=root.node, levels=root.levels)
 
     def weigh(self, standing: Standing, weight: float) -> None:

@@ -48,7 +48,7 @@ class View:
         self._chunks: list[Batch] = []
         self._rows = 0
         self._limit = LIMIT
-        self._clock = EARLIEST
+        self.clock = EARLIEST
         """Until when changes were taken."""
 
     def __len__(self) -> int:
@@ -75,23 +75,23 @@ class View:
             self._arena.visits += len(batch)
             if self._rows > self._limit and not self._drop(now):
                 self.compact(now)
-        self._clock = now
+        self.clock = now
 
     def _in_roster(self) -> Roster:
         """The rows alive before the next changes, in a roster from now on."""
         if self._roster is None:
-            before = self._whole(self._clock)
+            before = self._whole(self.clock)
             order = time_order(before.ts)
             self._chunks, self._rows = [], 0
             self._roster = Roster(self._arena, "view", self._types, self._edge, self._upkeep)
             if len(before):
-                self._roster.step(before if order is None else before.take(order), self._clock)
+                self._roster.step(before if order is None else before.take(order), self.clock)
         return self._roster
 
     def _in_chunks(self) -> list[Batch]:
         """The same as a batch."""
         if self._roster is not None:
-            self._chunks = [self._alive(self._clock)]
+            self._chunks = [self._alive(self.clock)]
             self._rows, self._roster, self._arena.arrays = len(self._chunks[0]), None, {}
         return self._chunks
 

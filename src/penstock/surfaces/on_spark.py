@@ -236,6 +236,11 @@ class SparkSession(Session):
                 f"query {known.name} runs in two stages, and the second has only what the ranks that it began with read",
                 hint="register the query anew, with the new ranks",
             )
+        if statement.sets_ranks and known is not None and known.pattern == "STRICT" and known.ranks:
+            raise StateError(
+                f"query {known.name} takes results back, by the ranks with which it told them",
+                hint="register the query anew, with the new ranks",
+            )
         super()._alter(statement, parsed)
         if statement.weight is None:
             name, what = (
