@@ -244,6 +244,23 @@ def test_ends_repeat_the_rank_that_was_told(options: dict[str, Any]) -> None:
     assert query.snapshot().num_rows == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.x FROM a [ROWS 5], b [RANGE 30] WHERE a.x = b.x",
+        "SELECT a.x FROM a [RANGE 5] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 5] WHERE b.x = a.x)",
+    ],
+)
+def test_other_ranks_are_said_above_a_core_too(text: str) -> None:
+    run = Run(f"{text} RANK 1 CRITERIA (a.x < 10)", budget=5)
+    run.session.execute("ALTER QUERY q SET RANK 2 CRITERIA (a.x < 10) RANK 3 CRITERIA (a.x >= 10)")
+    for until, tables in steps(5)[:3]:
+        run.take(until, tables)
+    run.drain()
+    assert run.said
+    assert all(row["__rank"] == (2 if row["x"] < 10 else 3) for row in run.said)
+
+
 def test_ranks_of_a_query_whose_answers_have_none_may_be_others() -> None:
     session = penstock.connect()
     session.execute("CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0")

@@ -19,13 +19,14 @@ from penstock.flow.scheduler import Scheduler
 from penstock.flow.stop import Stop
 from penstock.flow.unmade import Unmade
 from penstock.operators.aggregate import Grouping
-from penstock.operators.contract import ABSENT, empty, placed
+from penstock.operators.contract import ABSENT, Site, empty, placed
 from penstock.plan.nodes import Node, Relation, Reliable
 from penstock.plan.partial import EXPIRED, estimates_schema
 from penstock.plan.roots import Root
 from penstock.rules.walk import every
 from penstock.runtime.core import Workshop, as_changes
 from penstock.runtime.pipeline import Key, Pipeline
+from penstock.runtime.reranked import check_reranked, rerank
 from penstock.state.arena import Arena
 from penstock.state.lanes import BACK_BURNER
 
@@ -51,6 +52,7 @@ class Above:
         self.pipeline: Pipeline | None = (
             None if root is None else workshop.whole(root, f"{name}above.", since)
         )
+        self._asked = None if root is None else root.node
         self._streams = [core.stream for core in cores]
         self._schemas = [core.node.schema for core in cores]
         self._held: list[list[Batch]] = [[] for _ in cores]
@@ -69,6 +71,17 @@ class Above:
         """Rows that there was no room for."""
         self.until = since - 1
         """Until when the plan above has been told everything."""
+
+    def check_reranked(self, root: Root | None) -> None:
+        """Whether the plan may become another that differs in its ranks alone."""
+        if self._asked is not None and root is not None:
+            check_reranked(self._asked, root.node)
+
+    def rerank(self, root: Root | None, site: Site) -> None:
+        """Become that plan."""
+        if self.pipeline is not None and root is not None and root.node != self._asked:
+            rerank(self.pipeline, root.node, site)
+            self._asked = root.node
 
     @property
     def tables(self) -> list[Key]:

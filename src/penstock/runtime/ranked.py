@@ -381,6 +381,7 @@ class Ranked(Pipeline):
                 "groups that answer from samples are kept by level: their ranks stay as they are",
                 hint="register the query anew, with the new ranks",
             )
+        one.above.check_reranked(one.plan)
         for core, disjuncts in zip(self._cores, one.disjuncts, strict=True):
             for column in (c for d in disjuncts for c in columns(d.criteria)):
                 if core.kept.get(column.index, one.since + 1) > one.since:

@@ -84,7 +84,8 @@ class Rider:
         self.refit()
 
     def refit(self) -> None:
-        """Its projections and filters over the core are others."""
+        """Its projections and filters over the core are others, and so are ranks that are said above."""
+        self.above.rerank(self.plan, self._workshop.site(f"{self.name}rank"))
         self._finish: list[list[Operator]] = [
             [finishing(self._workshop.site(f"{self.name}finish{n}.{i}"), node) for i, node in enumerate(reversed(core.above))]
             for n, core in enumerate(self.cores)

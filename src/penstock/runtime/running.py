@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 
 from penstock.data.batch import Batch
 from penstock.data.types import Type
-from penstock.errors import PenstockError, StateError
+from penstock.errors import PenstockError
 from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.contract import Site
 from penstock.operators.evaluate import Evaluator
-from penstock.operators.select import Projection
 from penstock.plan.catalog import Function
 from penstock.plan.explain import outline
 from penstock.plan.fingerprint import describe, functions_in
 from penstock.plan.levels import USUAL
-from penstock.plan.needed import all_of, needed_below
-from penstock.plan.nodes import Project
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
@@ -28,6 +25,7 @@ from penstock.runtime.build import build
 from penstock.runtime.pipeline import SLICE, Pipeline
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
+from penstock.runtime.reranked import check_reranked, rerank
 from penstock.runtime.rider import Rider
 from penstock.runtime.riders import Riders
 from penstock.runtime.sharing import Sharing
@@ -237,30 +235,15 @@ class Running:
 
     def rerank(self, standing: Standing, root: Root) -> None:
         """Let a query's results say another rank: they are what they were, and so is all that is remembered."""
-        pipeline = standing.pipeline
-        old, new = standing.root.node, root.node
-        if old == new:  # rows of its answer are not rows of the FROM, and have no rank
+        pipeline, new = standing.pipeline, root.node
+        check_reranked(standing.root.node, new)
+        if new == standing.root.node:
             return
-        simple = isinstance(old, Project) and isinstance(new, Project) and old.input == new.input
-        if not simple:
-            raise StateError(
-                f"the plan of query {standing.name} hangs on its ranks",
-                hint="register the query anew, with the new ranks",
-            )
-        assert isinstance(new, Project)
-        (kept,), (read,) = needed_below(old, all_of(old)), needed_below(new, all_of(new))
-        if not read <= kept:
-            names = ", ".join(new.input.schema[i].name for i in sorted(read - kept))
-            raise StateError(
-                f"the running query does not keep {names}, which the criteria read",
-                hint="register the query anew, with the new criteria",
-            )
         if standing.owed is not None:
             _ = standing.answer  # what has come is told by the ranks that it came by
             standing.owed.differ((*pipeline.likeness, standing.name, str(new)))
-        _, inputs = pipeline.stages[-1]
         site = Site(pipeline.arena, "rank", standing.evaluator, standing.since, self._upkeep, False, False)
-        pipeline.stages[-1] = Projection(site, new.outputs, all_of(new)), inputs
+        rerank(pipeline, new, site)
 
     def begin(self, standing: Standing, tail: Tail) -> None:
         """Let a query take part."""
