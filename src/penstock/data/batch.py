@@ -26,6 +26,9 @@ Rows = NDArray[np.int64] | NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 
+_NOTHING: Array = np.empty(0, np.int8)
+
+
 class Column:
     """Values and validity (None: nothing is NULL); values under NULL are unspecified."""
 
@@ -44,11 +47,14 @@ class Column:
     @classmethod
     def lazy(cls, values: Array, valid: Mask | None, rows: Rows) -> Column:
         """`values[rows]`, gathered when first asked for."""
-        column = cls(values, valid)
-        column._base = Column(values, valid)
+        return cls.over(Column(values, valid), rows)
+
+    @classmethod
+    def over(cls, base: Column, rows: Rows) -> Column:
+        """The same of a column."""
+        column = cls(_NOTHING)
         column._values = None
-        column._valid = None
-        column._rows = rows
+        column._base, column._rows = base, rows
         return column
 
     def _gather(self) -> None:
@@ -71,13 +77,19 @@ class Column:
             self._gather()
         return self._valid
 
+    @property
+    def held(self) -> tuple[Column, Rows] | None:
+        """What it is to be gathered from, and the rows; None: it has been, or never was to be."""
+        base, rows = self._base, self._rows
+        return None if base is None or rows is None else (base, rows)
+
     def __len__(self) -> int:
         return len(self._rows) if self._rows is not None else len(self.values)
 
     def take(self, rows: Rows, memo: dict[int, Rows] | None = None) -> Column:
         """The column at these rows, still lazy; `memo` shares composed row numbers between columns."""
         if self._rows is None:
-            return Column.lazy(self.values, self._valid, rows)
+            return Column.over(self, rows)
         inner = self._rows
         composed = None if memo is None else memo.get(id(inner))
         if composed is None:
@@ -85,7 +97,7 @@ class Column:
             if memo is not None:
                 memo[id(inner)] = composed
         assert self._base is not None
-        return self.lazy(self._base.values, self._base.valid, composed)
+        return self.over(self._base, composed)
 
     def copy(self, *, lent: bool = False) -> Column:
         """The same rows in memory of its own."""
@@ -99,7 +111,7 @@ class Column:
     def slice(self, start: int, stop: int) -> Column:
         """Rows [start, stop): a view."""
         if self._rows is not None and self._base is not None:
-            return self.lazy(self._base.values, self._base.valid, self._rows[start:stop])
+            return self.over(self._base, self._rows[start:stop])
         valid = self._valid
         return Column(self.values[start:stop], None if valid is None else valid[start:stop], lent=self.lent)
 

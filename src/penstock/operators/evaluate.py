@@ -17,7 +17,7 @@ import numpy as np
 from penstock.data.batch import Column, Mask, Rows
 from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.operators.expressions import casts, comparison, logic, numbers, times
+from penstock.operators.expressions import casts, comparison, logic, marks, numbers, times
 from penstock.operators.expressions.parts import (
     Builder,
     Pair,
@@ -31,7 +31,7 @@ from penstock.operators.expressions.parts import (
 from penstock.operators.expressions.python import python_call
 from penstock.operators.expressions.texts import Texts
 from penstock.plan.catalog import Function
-from penstock.plan.expressions import Call, Expression, Literal
+from penstock.plan.expressions import Call, Expression, Literal, conjuncts
 from penstock.plan.expressions import Column as ColumnName
 from penstock.plan.expressions import columns as columns_in
 from penstock.state.strings import Strings
@@ -116,10 +116,42 @@ class Evaluator:
         given = expression.arguments
         tests = [self._decided(condition, wanted=True) for condition in given[0:-1:2]]
         branches = [self._part(branch) for branch in given[1:-1:2]]
-        run = logic.chosen(tests, branches, self._part(given[-1]))
+        last = self._part(given[-1])
+        run = logic.chosen(tests, branches, last)
         if next(columns_in(expression), None) is None:
             return _constant(expression, self._folded(expression, run))
-        return Part(expression, run)
+        return Part(expression, self._marked(expression, [b.constant for b in branches], last.constant, run))
+
+    def _marked(
+        self, expression: Call, branches: Sequence[Pair | None], last: Pair | None, otherwise: Run
+    ) -> Run:
+        """By marks, if branches are whole numbers that are known and every test asks something of single columns."""
+        known = [b[0][0] for b in branches if b is not None and b[1] is None]
+        asked = [self._asked(condition) for condition in expression.arguments[0:-1:2]]
+        tests = [one for one in asked if one is not None]
+        if (
+            expression.type is not Type.INT
+            or last is None
+            or len(known) < len(branches)
+            or not len(branches) == len(tests) <= marks.MOST
+        ):
+            return otherwise
+        return marks.marked(tests, known, None if last[1] is not None else int(last[0][0]), otherwise)
+
+    def _asked(self, condition: Expression) -> marks.Asked | None:
+        """A test in parts. Where rows are stored anything may stand at slots that nobody holds: of strings nothing is asked there."""
+        parts = [(part, frozenset(columns_in(part))) for part in conjuncts(condition)]
+        single = [(p, c) for p, c in parts if len(c) == 1 and all(k.type is not Type.STRING for k in c)]
+        if not single:
+            return None
+        others = [part for part, read in parts if (part, read) not in single]
+        rest = self._decided(_all(others), wanted=True) if others else None
+        return marks.Asked(
+            tuple(self._decided(part, wanted=True) for part, _ in single),
+            tuple(k.index for _, read in single for k in read),
+            rest,
+            tuple(sorted({k.index for part in others for k in columns_in(part)})),
+        )
 
     def _function(self, name: str) -> Function:
         function = self.functions.get(name) or self.functions.get(name.lower())
@@ -209,6 +241,10 @@ class Evaluator:
             return mask
 
         return guarded
+
+
+def _all(tests: Sequence[Expression]) -> Expression:
+    return tests[0] if len(tests) == 1 else Call("and", tuple(tests), Type.BOOLEAN)
 
 
 def _size(expression: Expression) -> int:

@@ -75,7 +75,10 @@ class MultiwayJoin:
     ) -> None:
         self._equalities, self._residuals = take_apart(predicates, schemas)
         self._tester = Tester(site)
-        self._needed = sorted(needed)
+        self.told = needed
+        """Columns that results have: less than what is kept, where not all of that is read of them."""
+        self._places: dict[frozenset[int], list[tuple[list[int], list[int]]]] = {}
+        """By columns that are read: of every input which of the stored ones these are, and where they stand."""
         self._width = sum(len(s) for s in schemas)
         tested = {c.index for r in self._residuals for c in columns(r.whole)}
         tested |= {c.index for e in self._equalities for c in columns(e.whole)}
@@ -170,7 +173,7 @@ class MultiwayJoin:
         order = in_order(walk.times, None)
         if order is not None:
             walk = walk.take(order)
-        return Batch(walk.times, self._ends(walk, "exp"), self._columns(walk, self._needed))
+        return Batch(walk.times, self._ends(walk, "exp"), self._columns(walk, self.told))
 
     def _changed(self, started: Sequence[Array], retracted: Sequence[Array], now: int) -> Batch:
         """What new rows make, and what ends with rows that end."""
@@ -343,14 +346,16 @@ class MultiwayJoin:
                 walk = walk.take(np.flatnonzero(passed))
         return walk
 
-    def _columns(self, walk: Walk, wanted: frozenset[int] | Sequence[int]) -> tuple[Column, ...]:
+    def _columns(self, walk: Walk, wanted: frozenset[int]) -> tuple[Column, ...]:
+        found = self._places.get(wanted)
+        if found is None:
+            found = self._places[wanted] = [_among(one, wanted) for one in self._inputs]
         out: list[Column] = [ABSENT] * self._width
         for i, slots in walk.slots.items():
-            one = self._inputs[i]
-            if any(one.offset <= w < one.offset + len(one.schema) for w in wanted):
-                for k, column in zip(one.stored, one.stem.columns(slots), strict=False):
-                    if one.offset + k in wanted:
-                        out[one.offset + k] = column
+            which, places = found[i]
+            if which:
+                for place, column in zip(places, self._inputs[i].stem.columns(slots, which), strict=True):
+                    out[place] = column
         return tuple(out)
 
     # ------------------------------------------------------------------ results
@@ -369,7 +374,7 @@ class MultiwayJoin:
         if not len(walk.times):
             return []
         exp = self._ends(walk, "exp")
-        columns = self._columns(walk, self._needed)
+        columns = self._columns(walk, self.told)
         plus = Batch(walk.times, exp, columns, np.ones(len(exp), np.int8))
         end = self._ends(walk, "end")
         early = np.flatnonzero((end < exp) | (end <= now) if self._tells else end < exp)
@@ -381,7 +386,13 @@ class MultiwayJoin:
 
     def _taken_back(self, walk: Walk) -> Batch:
         exp = self._ends(walk, "exp")
-        return Batch(walk.times, exp, self._columns(walk, self._needed), np.full(len(exp), -1, np.int8))
+        return Batch(walk.times, exp, self._columns(walk, self.told), np.full(len(exp), -1, np.int8))
+
+
+def _among(one: Input, wanted: frozenset[int]) -> tuple[list[int], list[int]]:
+    """Which of an input's stored columns are wanted, and where they stand among those of all."""
+    found = [(n, one.offset + k) for n, k in enumerate(one.stored) if one.offset + k in wanted]
+    return [n for n, _ in found], [place for _, place in found]
 
 
 _NONE = np.empty(0, np.int32)

@@ -125,10 +125,14 @@ class CoreRun:
         ]
         self._leaves: dict[int, int] = {}
         """By stream: the stage of the join's pipeline that gives its rows."""
+        self._stages: list[int] = []
+        """Those that run above these, up to the join."""
         self._joins: tuple[Join, Pipeline] | None = None
         """The join while it is calm; one input needs none."""
         self._counts: Counter[str] = Counter()
         """Partial results of calm times that are over."""
+        self._suppressed = 0
+        """Those that this calm time did not follow, when somebody asked last."""
         if len(core.inputs) > 1 and not busy:
             self._joins = self._joining()
 
@@ -138,6 +142,8 @@ class CoreRun:
         new = (wanted | read) - self.kept.keys()
         self.routes.wanted |= wanted
         if not new:
+            if self._joins is not None:
+                self._tell(*self._joins)
             return
         moves = self._joins is not None
         if moves:
@@ -167,7 +173,16 @@ class CoreRun:
         )
         pipeline = self.workshop.pipeline(Project(join, picked), f"{self._name}.join.")
         self._leaves = {i: pipeline.places[id(node)] for i, node in given.items()}
+        self._stages = pipeline.between(self._leaves.values(), join)
+        self._suppressed = pipeline.counted().get("suppressed", 0)
+        self._tell(join, pipeline)
         return join, pipeline
+
+    def _tell(self, join: Join, pipeline: Pipeline) -> None:
+        """Let results have no more columns than somebody reads, whatever is kept."""
+        for operator in pipeline.operators[id(join)]:
+            if isinstance(operator, MultiwayJoin):
+                operator.told = self.routes.wanted & self.kept.keys()
 
     def calm(self, rows: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
         """What a step's rows make, by the ordinary operators."""
@@ -176,9 +191,15 @@ class CoreRun:
             for test in self._tests:
                 batch = test.step((batch,), now)
             return batch
-        join, pipeline = self._joins
-        given = {self._leaves[i]: rows[i] for i in self._streams}
-        return pipeline.joined(join, given, feeds, now)
+        given = {at: rows[i] for i, at in self._leaves.items()}
+        return self._joins[1].joined(self._stages, given, feeds, now)
+
+    def spared(self) -> int:
+        """Partial results that calm steps did not follow, since somebody asked last; of two inputs nothing is partial."""
+        if self._joins is None or len(self.core.inputs) < 3 or not self._joins[1].counts:
+            return 0
+        before, self._suppressed = self._suppressed, self._joins[1].counted().get("suppressed", 0)
+        return self._suppressed - before
 
     def counted(self) -> dict[str, int]:
         """Partial results made, suppressed, and questions asked, calm or busy, since this process began; of two inputs nothing is partial."""
@@ -230,6 +251,7 @@ class CoreRun:
                 pipeline.places[id(node)]: self.routes.alive(i, now) for i, node in enumerate(join.inputs)
             }
             pipeline.feed(rows, [id(join)], now)
+            self.spared()
         self.routes.forget()
 
     def admit(self, rows: Sequence[Batch], came: int) -> list[tuple[int, Ints]]:

@@ -21,9 +21,8 @@ class Slice:
     now: int
     rows: list[list[Batch]]
     tables: dict[Key, Batch]
-
-    def __len__(self) -> int:
-        return sum(len(batch) for own in self.rows for batch in own)
+    size: int = 0
+    """How many rows."""
 
 
 class Incoming:
@@ -36,18 +35,19 @@ class Incoming:
 
     def __len__(self) -> int:
         """Rows."""
-        return sum(map(len, self.slices))
+        return sum([part.size for part in self.slices])
 
     def put(self, feeds: Mapping[Key, Batch], now: int) -> None:
         """Take what came, in memory that stays as it is, as windows let it in."""
-        rows = []
+        rows, size = [], 0
         for core in self._cores:
             own = []
             for window in core.windows:
-                given = {key: feeds[key] for key in window.sources}
-                own.append(window.step(given, now) if window.stages else given[window.sources[0]])
+                batch = window.step(feeds, now) if window.stages else feeds[window.sources[0]]
+                size += len(batch)
+                own.append(batch)
             rows.append(own)
-        self.slices.append(Slice(now, rows, {key: feeds[key] for key in self._schemas}))
+        self.slices.append(Slice(now, rows, {key: feeds[key] for key in self._schemas}, size))
 
     def take(self) -> list[Slice]:
         """All of it, to be worked on."""
@@ -84,4 +84,5 @@ class Incoming:
             rows = iter(held)
             part.rows = [[next(rows) for _ in own] for own in part.rows]
             part.tables = {key: next(rows) for key in part.tables}
+            part.size = sum(len(batch) for own in part.rows for batch in own)
             self.slices.append(part)

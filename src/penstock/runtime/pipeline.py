@@ -74,18 +74,28 @@ class Pipeline:
             made.append(self._stepped(operator, batches, now))
         return made[-1]
 
-    def joined(self, node: Node, given: Mapping[int, Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
-        """Changes of one node of the plan, where those of stages below it are given; what is below these does not run."""
+    def between(self, given: Collection[int], node: Node) -> list[int]:
+        """Stages that run up to a node where changes of some below it are given, and those of tables come; what is below these does not run."""
+        known = {*given, *(-1 - n for n, (kind, _) in enumerate(self.sources) if kind == "table")}
+        found = []
+        for at in range(self.places[id(node)] + 1):
+            if at not in known and known.issuperset(self.stages[at][1]):
+                known.add(at)
+                found.append(at)
+        return found
+
+    def joined(
+        self, stages: Sequence[int], given: Mapping[int, Batch], feeds: Mapping[Key, Batch], now: int
+    ) -> Batch:
+        """Changes of the last of these stages (`between`)."""
         made: dict[int, Batch] = dict(given)
         for n, source in enumerate(self.sources):
             if source in feeds:
                 made[-1 - n] = feeds[source]
-        last = self.places[id(node)]
-        for at in range(last + 1):
+        for at in stages:
             operator, inputs = self.stages[at]
-            if at not in made and all(i in made for i in inputs):
-                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
-        return made[last]
+            made[at] = self._stepped(operator, [made[i] for i in inputs], now)
+        return made[stages[-1]]
 
     def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
         """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
@@ -139,12 +149,17 @@ class Pipeline:
         """Tell which string codes it holds."""
         self.arena.mark_strings(mark)
 
-    def counted(self, node: Node | None = None) -> dict[str, int]:
-        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
+    @property
+    def counts(self) -> list[Counts]:
+        """Operators that count partial results."""
         if self._counting is None:
             self._counting = [one for one, _ in self.stages if isinstance(one, Counts)]
+        return self._counting
+
+    def counted(self, node: Node | None = None) -> dict[str, int]:
+        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
         own = None if node is None else self.operators.get(id(node), ())
-        told = [one.counted() for one in self._counting if own is None or one in own]
+        told = [one.counted() for one in self.counts if own is None or one in own]
         return {
             what: sum(one[what] for one in told if what in one)
             for what in ("made", "suppressed", "asked")

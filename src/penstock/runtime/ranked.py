@@ -129,6 +129,7 @@ class Ranked(Pipeline):
         first.above.watch(self.scheduler)
         self.fed = False
         """Something has come: tables were told."""
+        self._nothing = empty(len(first.root.node.schema))
         self._now = since - 1
         self._stale = False
         """Riders came, went or weigh something else, and levels are not numbered anew yet."""
@@ -159,7 +160,7 @@ class Ranked(Pipeline):
         """Take what came; nothing is said before it is worked on."""
         self._incoming.put(feeds, now)
         self.fed = True
-        return empty(len(self.root.node.schema))
+        return self._nothing
 
     # ------------------------------------------------------------------ work
 
@@ -185,8 +186,10 @@ class Ranked(Pipeline):
         """A step by the ordinary operators: all that came."""
         slices = self._incoming.take()
         self._steps += 1
-        with self._telling():
-            self._calmly(slices, sum(map(len, slices)))
+        try:
+            self._calmly(slices, sum([part.size for part in slices]))
+        except RowError as failed:
+            raise told(failed, self.time_type) from failed.__cause__
 
     def begin(self, granted: float, units: float | None, *, among: bool) -> float:
         """A step along the routes: what came lines up. `granted`: units that it may hope for, of those of the step (None: no end of them).
@@ -256,7 +259,6 @@ class Ranked(Pipeline):
 
     def _calmly(self, slices: Sequence[Slice], rows: int) -> None:
         before, noticing = self.arena.visits, 0.0
-        suppressed = self.counted().get("suppressed", 0)
         for part in slices:
             self._covering.look(part)
             made: list[Batch] = []
@@ -270,7 +272,9 @@ class Ranked(Pipeline):
         self.spent = noticing + rows + (self.arena.visits - before) * self._pair
         if rows:
             self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
-        self.riders.spare(self.counted().get("suppressed", 0) - suppressed)
+        spared = sum([core.spared() for core in self._cores])
+        if spared:
+            self.riders.spare(spared)
 
     def _finish(self, spent: float, whole: bool) -> None:
         self.scheduler.sweep(self._time + int(spent * self.scheduler.pace))

@@ -106,10 +106,13 @@ class Rider:
 
     def at_once(self, made: Sequence[Batch], tables: Mapping[Key, Batch], now: int) -> None:
         """Results in time, of every core."""
-        with self._by_itself():
+        try:
             finished = [self._finished(n, self._begun(batch), now) for n, batch in enumerate(made)]
             said = self.above.at_once(finished, tables, now)
-            self.tallies.in_time += sum(len(batch) for batch, _ in said)
+        except PenstockError as error:
+            self._fail(error)
+        else:
+            self.tallies.in_time += sum([len(batch) for batch, _ in said])
             self.said += said
 
     def late(self, made: Made, now: int) -> None:
@@ -155,10 +158,14 @@ class Rider:
         try:
             yield
         except PenstockError as error:
-            if self.alone:
-                raise
-            kind: Type = self._workshop.time_type
-            self.failed = told(error, kind) if isinstance(error, RowError) else error
+            self._fail(error)
+
+    def _fail(self, error: PenstockError) -> None:
+        """It stops; alone it is the core that does."""
+        if self.alone:
+            raise error
+        kind: Type = self._workshop.time_type
+        self.failed = told(error, kind) if isinstance(error, RowError) else error
 
     # ------------------------------------------------------------------ rows that are dropped
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from types import TracebackType
 
 from penstock.errors import PenstockError, StateError
 from penstock.runtime.running import Standing
@@ -15,17 +15,9 @@ class Stops:
     def __init__(self) -> None:
         self.errors: list[PenstockError] = []
 
-    @contextmanager
-    def of(self, standings: Sequence[Standing]) -> Iterator[None]:
+    def of(self, standings: Sequence[Standing]) -> Stopping:
         """These queries stop at an error inside."""
-        try:
-            yield
-        except PenstockError as error:
-            self.stop(standings, error)
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must not reach the other queries
-            broken = StateError(f"query {standings[0].name} met a fault of the engine: {fault!r}")
-            broken.__cause__ = fault
-            self.stop(standings, broken)
+        return Stopping(self, standings)
 
     def stop(self, standings: Iterable[Standing], error: PenstockError) -> None:
         for standing in standings:
@@ -36,3 +28,28 @@ class Stops:
         """Raises the first."""
         if self.errors:
             raise self.errors[0]
+
+
+class Stopping:
+    """Queries that stop at an error inside. Several are made in a step of any size: a class takes a third of the time of a generator."""
+
+    __slots__ = ("_standings", "_stops")
+
+    def __init__(self, stops: Stops, standings: Sequence[Standing]) -> None:
+        self._stops, self._standings = stops, standings
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None or not isinstance(error, Exception):
+            return False
+        if isinstance(error, PenstockError):
+            self._stops.stop(self._standings, error)
+        else:  # a fault of ours must not reach the other queries
+            broken = StateError(f"query {self._standings[0].name} met a fault of the engine: {error!r}")
+            broken.__cause__ = error
+            self._stops.stop(self._standings, broken)
+        return True

@@ -45,19 +45,22 @@ class WithTables:
         self._join = Join((self._rows, *tables), tuple(map(behind, about.predicates)))
         self._node = Project(Filter(self._join, behind(about.criteria)), (Named(number, _ROW),))
         self._pipeline = workshop.pipeline(self._node, f"{name}.look.")
+        self._given_at = self._pipeline.places[id(self._rows)]
+        self._stages = self._pipeline.between([self._given_at], self._node)
 
     def begin(self, core: CoreRun, now: int) -> None:
         """Take what tables hold: rows have come to the core already."""
         places = self._pipeline.places
-        rows = {places[id(self._rows)]: self._given(Batch(*(np.empty(0, np.int64),) * 2, ()), 0)}
+        rows = {self._given_at: self._given(Batch(*(np.empty(0, np.int64),) * 2, ()), 0)}
         for i, node in zip(self._about.tables, self._join.inputs[1:], strict=True):
             rows[places[id(node)]] = core.table(i, now)
         self._pipeline.feed(rows, [id(self._join)], now)
 
     def of(self, batch: Batch, tables: Mapping[Key, Batch], now: int) -> Mask:
         """Which rows that came are of the rank; `tables`: what they say until now."""
-        given = {self._pipeline.places[id(self._rows)]: self._given(batch, len(batch))}
-        found = self._pipeline.joined(self._node, given, tables, now)
+        found = self._pipeline.joined(
+            self._stages, {self._given_at: self._given(batch, len(batch))}, tables, now
+        )
         made: Mask = np.zeros(len(batch), np.bool_)
         made[found.columns[0].values] = True
         return made

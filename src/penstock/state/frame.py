@@ -94,9 +94,10 @@ class Frame:
         for array in (*self.values, *(m for m in self.valid if m is not None)):
             array[:size].reshape(-1, before)[1:] = array[:before]
 
-    def at(self, rows: Rows) -> tuple[Column, ...]:
-        """The columns at these slots, lazily: read them before the slots are written again."""
-        return tuple(Held.lazy(v, m, rows) for v, m in zip(self.values, self.valid, strict=True))
+    def at(self, rows: Rows, which: Sequence[int] | None = None) -> tuple[Column, ...]:
+        """The columns, or some, at these slots, lazily: read them before the slots are written again."""
+        some = range(len(self.values)) if which is None else which
+        return tuple([Held.lazy(self.values[k], self.valid[k], rows) for k in some])
 
     @property
     def size_bytes(self) -> int:

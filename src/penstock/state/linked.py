@@ -89,8 +89,8 @@ class LinkedRoster:
         self.roster.finish()
         self._events = None
 
-    def columns(self, slots: Array) -> tuple[Column, ...]:
-        return self.roster.columns(slots)
+    def columns(self, slots: Array, which: Sequence[int] | None = None) -> tuple[Column, ...]:
+        return self.roster.columns(slots, which)
 
     def alive(self, now: int) -> Slots:
         """Slots of the rows that have not ended."""

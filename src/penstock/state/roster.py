@@ -288,6 +288,6 @@ class Roster:
         slots: Slots = self._queue[(front + np.arange(live)) & (len(self._queue) - 1)]
         return slots
 
-    def columns(self, slots: Slots) -> tuple[Column, ...]:
-        """Payload at these slots."""
-        return self.frame.at(slots)
+    def columns(self, slots: Slots, which: Sequence[int] | None = None) -> tuple[Column, ...]:
+        """Payload at these slots, or some of it."""
+        return self.frame.at(slots, which)

@@ -123,6 +123,14 @@ def strict(parts: Sequence[Part], function: Function) -> Run:
             return function(values), valid
 
         return one
+    if len(parts) == 2 and parts[0].expression == parts[1].expression and not raises(parts[0].expression):
+        run = parts[0].run
+
+        def twice(columns: Sequence[Column], rows: int) -> Pair:
+            values, valid = run(columns, rows)
+            return function(values, values), valid
+
+        return twice
     if len(parts) == 2:
         first, second = parts[0].run, parts[1].run
 
