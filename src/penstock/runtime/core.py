@@ -182,7 +182,7 @@ class CoreRun:
         """Let results have no more columns than somebody reads, whatever is kept."""
         for operator in pipeline.operators[id(join)]:
             if isinstance(operator, MultiwayJoin):
-                operator.told = self.routes.wanted & self.kept.keys()
+                operator.told = self.routes.wanted.intersection(self.kept)
 
     def calm(self, rows: Sequence[Batch], feeds: Mapping[Key, Batch], now: int) -> Batch:
         """What a step's rows make, by the ordinary operators."""
