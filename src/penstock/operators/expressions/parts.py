@@ -123,7 +123,7 @@ def strict(parts: Sequence[Part], function: Function) -> Run:
             return function(values), valid
 
         return one
-    if len(parts) == 2 and parts[0].expression == parts[1].expression and not raises(parts[0].expression):
+    if len(parts) == 2 and _alike(parts[0].expression, parts[1].expression):
         run = parts[0].run
 
         def twice(columns: Sequence[Column], rows: int) -> Pair:
@@ -150,6 +150,11 @@ def strict(parts: Sequence[Part], function: Function) -> Run:
         return function(*(values for values, _ in pairs)), valid
 
     return many
+
+
+def _alike(one: Expression, other: Expression) -> bool:
+    """Whether two arguments are one, to the letter: 0.0 equals -0.0, and is another number."""
+    return repr(one) == repr(other) and not raises(one)
 
 
 def partial(parts: Sequence[Part], function: Nullable) -> Run:
