@@ -280,6 +280,7 @@ _TREES = [
 
 
 _RANKED = [
+    "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r WHERE l.x = r.x RANK 1 CRITERIA (l.x IS NOT NULL AND l.y <= r.y)",
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, a [RANGE 5] AS m WHERE l.x = r.x AND l.y = m.y RANK 1 CRITERIA (l.y > 1)",
     "SELECT l.x FROM a [RANGE 4] AS l, c [RANGE 6] AS r, n WHERE l.x = r.x AND n.k = l.x RANK 1 CRITERIA (l.y > 1)",
     "SELECT x, COUNT(*) AS n FROM a [RANGE 4] GROUP BY x LIFESPAN 100 RANK 1 CRITERIA (y > 1)",
@@ -295,7 +296,7 @@ def warm() -> float:
     _together()
     _asking()
     _dealt()
-    statements = _statements()
+    statements = [*_statements(), _RANKED[0]]
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
