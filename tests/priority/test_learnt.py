@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.flow.classifiers import Classifiers
-from penstock.flow.preference.dealt import Dealt
+from penstock.flow.preference.dealt import Dealt, Grid
 from penstock.flow.preference.monitor import Monitor
 from penstock.operators.conditions import key_words
 from penstock.plan.policies import Policies
@@ -172,6 +172,26 @@ def learnt(session: Any) -> dict[str, Any]:
     return learning.together(map(learning.learnt, stage.engines, dealt))
 
 
+def dealt_right(session: Any) -> bool:
+    """Whether values of some attribute do not come to every cell; those that did come somewhere may come there."""
+    stage = session.engine.lower
+    routings = {one.name.lower(): one.routing for one in stage.routers}
+    apart = False
+    for cell, (engine, pipeline) in enumerate(zip(stage.engines, running(session), strict=True)):
+        (monitor,) = pipeline.allocation.monitors
+        grid = Grid(monitor.core, Dealt(routings, cell))
+        for one in monitor.attributes:
+            for which, index in one.sides.items():
+                mine, others = (
+                    p.scheduler.cores[0].parts_of(which, index, p.scheduler.cores[0].stocks[which].stored())
+                    for p in (pipeline, running(session)[cell - 1])
+                )
+                assert grid.comes(one, mine, engine.strings).all()
+                if not monitor.texts(one).any():
+                    apart |= not grid.comes(one, others, engine.strings).all()
+    return apart
+
+
 class Foreign:
     """Values that rows were found promising by in cells that had not counted them."""
 
@@ -232,6 +252,7 @@ def test_cells_learn_from_each_other(cells: int, kind: str, monkeypatch: pytest.
                 again = Monitor(monitor.core, monitor.levels)
                 again.take_up(json.loads(json.dumps(monitor.save())))
                 assert again.spelt == monitor.spelt and any(monitor.spelt.values()) == (kind == PAIR)
+            assert dealt_right(session) or cells == 1
             said["promised"] = sum(
                 one["promised"] for p in running(session) for one in p.load()["ranks"] if one["rank"] == 1
             )
