@@ -116,3 +116,11 @@ def test_steps_of_any_size_say_the_same(seed: int) -> None:
     for steps, options in ways:
         for text, found, wanted in zip(QUERIES, said(rows, steps, **options), truth, strict=True):
             assert found == wanted, (text, steps, options, found - wanted, wanted - found)
+
+
+def test_more_is_said_than_there_was_room_for() -> None:
+    """Every copy changes the answer, so that the output grows in the middle of an instant."""
+    instants = {"a": (0, 20, 60), "b": (1, 25, 61, 80)}
+    rows = {name: [{"ts": t, "x": x} for t in times for x in range(200)] for name, times in instants.items()}
+    truth = [expected(*told, rows) for told in QUERIES.values()]
+    assert said(rows, [80]) == truth

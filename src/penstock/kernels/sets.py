@@ -139,7 +139,9 @@ def _arrive(
             g = r_gids[ix(b)]
             if b + ahead < rights:
                 prefetch(state, r_gids[ix(b + ahead)] * width)
-            if (state[ix(g), RIGHT] if mode == EXCEPT else state[ix(g), SHOWN]) <= t:
+            # EXCEPT: shown although a right copy lives is who was not settled yet when the output was full.
+            shown = state[ix(g), SHOWN] > t
+            if (shown or state[ix(g), RIGHT] <= t) if mode == EXCEPT else not shown:
                 if n + 2 > size:
                     registers[0] = first
                     return i, j, n
