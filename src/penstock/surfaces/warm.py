@@ -12,12 +12,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.data.types import Type
 from penstock.flow.partition import Axis, Routing
 from penstock.plan.expressions import Column
 from penstock.runtime.spark.hashed import Share
+from penstock.state.frequent import Table
 from penstock.surfaces.options import Options
 from penstock.surfaces.session import Session
 
@@ -296,6 +298,8 @@ def warm() -> float:
     _together()
     _asking()
     _dealt()
+    # Which values are promising is looked up once some are; a few rows promise nothing.
+    Table(np.array([1]), np.array([0])).find(np.array([1]))
     statements = [*_statements(), _RANKED[0]]
     _session(statements, Options())
     for expiry in ("upa", "direct", "negative", "hybrid"):
