@@ -75,7 +75,7 @@ STREAMS = "".join(
     for name in "abc"
 )
 WINDOWS = "FROM a [RANGE 1000000000], b [RANGE 1000000000], c [RANGE 1000000000]"
-CHAIN = f"SELECT a.ts AS i, b.ts AS j, c.ts AS l {WINDOWS} WHERE a.k = b.k AND b.g = c.g{{0}} RANK 1 CRITERIA (a.r = 1) RANK 2 CRITERIA (a.r = 2)"
+CHAIN = f"SELECT a.ts AS i, b.ts AS j, c.ts AS l {WINDOWS} WHERE a.k = b.k AND b.g = c.g RANK 1 CRITERIA (a.r = 1) RANK 2 CRITERIA (a.r = 2)"
 STEPS = 10
 INT, TEXT, PAIR = "INT", "STRING", "a STRING and a BIGINT"
 """What b and c are joined by."""
@@ -105,7 +105,7 @@ def opened(cells: int, kind: str, **options: Any) -> Any:
     if cells:
         session.engine = Cells(session.catalog, cells, policies=Policies(**options))
     session.execute(STREAMS.format(INT if kind == INT else TEXT))
-    session.query(CHAIN.format(" AND b.h = c.h" if kind == PAIR else ""), name="q")
+    session.query(CHAIN.replace(" RANK 1", " AND b.h = c.h RANK 1") if kind == PAIR else CHAIN, name="q")
     return session
 
 
