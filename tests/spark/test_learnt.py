@@ -71,6 +71,8 @@ def promising(place: Path, cell: int, step: int) -> tuple[set[str], set[str], in
     found = Cell(Store(str(place)), cell, 2, {})
     found._catch_up(step)
     engine = found._lower.engine
+    if "q" not in engine.queries:
+        return set(), set(), 0  # a step before it
     pipeline: Any = engine.queries["q"].pipeline
     (core,), (monitor,) = pipeline.scheduler.cores, pipeline.allocation.monitors
     texts = {a.number for a in monitor.attributes if all(core.is_text(*side) for side in a.sides.items())}
