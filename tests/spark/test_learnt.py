@@ -66,8 +66,7 @@ def test_a_cell_that_is_lost_goes_on_with_what_it_was_told(
 
 
 def promising(place: Path, cell: int, step: int) -> tuple[set[str], set[str], int]:
-    """From the log of a cell: texts that rows with them are promising by after a step, those it has counted itself, and how many rows were found
-    promising."""
+    """From the log of a cell, after a step: texts that it was told of, those it has counted itself, and how many rows were found promising."""
     found = Cell(Store(str(place)), cell, 2, {})
     found._catch_up(step)
     engine = found._lower.engine
@@ -76,12 +75,11 @@ def promising(place: Path, cell: int, step: int) -> tuple[set[str], set[str], in
     pipeline: Any = engine.queries["q"].pipeline
     (core,), (monitor,) = pipeline.scheduler.cores, pipeline.allocation.monitors
     texts = {a.number for a in monitor.attributes if all(core.is_text(*side) for side in a.sides.items())}
-    looked_up = {
+    heard = {
         engine.strings.text(value)
-        for stop in core.stops
-        for one in stop.promising
-        for value, _ in one.levels
-        if core.is_text(one.which, one.index)
+        for (number, _), sketch in monitor.others.items()
+        if number in texts
+        for value in sketch.values.tolist()
     }
     counted = {
         engine.strings.text(value)
@@ -89,10 +87,10 @@ def promising(place: Path, cell: int, step: int) -> tuple[set[str], set[str], in
         if number in texts
         for value in sketch.values.tolist()
     }
-    return looked_up, counted, sum(one["promised"] for one in pipeline.load()["ranks"])
+    return heard, counted, sum(one["promised"] for one in pipeline.load()["ranks"])
 
 
-def test_on_spark_a_value_that_only_another_cell_has_met_is_promising(
+def test_on_spark_a_cell_knows_of_values_that_only_another_has_met(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     kept = Kept()
@@ -118,10 +116,10 @@ def test_on_spark_a_value_that_only_another_cell_has_met_is_promising(
     foreign = 0
     for cell in range(2):
         for step in range(last + 1):
-            looked_up, counted, found = promising(tmp_path, cell, step)
-            foreign += len(looked_up - counted)
+            heard, counted, found = promising(tmp_path, cell, step)
+            foreign += len(heard - counted)
     assert found > 0
-    assert foreign > 0, "it is looked up in a cell that has not met it"
+    assert foreign > 0, "a cell knows of it that has not met it"
     handle = there.start(trigger={"availableNow": True})
     handle.awaitTermination()
     handle.stop()
