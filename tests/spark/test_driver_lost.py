@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,37 @@ def test_in_the_sinks_of_a_step_without_rows(run: Callable[..., Any], tmp_path: 
     with pytest.raises(penstock.PenstockError, match="the sink is full"):
         run(rows[:30], failing)
     run(rows[30:], kept, flush=True)
+    whole = expected(rows)
+    assert 2 in kept.steps
+    assert kept.rows(whole.column_names) == told(whole)
+
+
+def test_a_step_without_rows_fails_while_rows_come(spark: SparkSession, tmp_path: Path) -> None:
+    """What comes after it must not be worked on before it is done: cells would lack it for good."""
+    rows, kept = drawn(5, 40)["a"], Kept()
+    full = threading.Event()
+
+    def failing(frame: Any, step: int) -> None:
+        if step == 2 and not full.is_set():
+            full.set()
+            raise OSError("the sink is full")
+        kept(frame, step)
+
+    session = penstock.connect(spark, checkpoint=str(tmp_path), cells=2)
+    session.execute(DECLARED)
+    session.query(QUERY, name="sums").foreach_batch(failing)
+    session.push("a", rows[:30])
+    handle = session.start(trigger={"processingTime": "0 seconds"})
+    assert full.wait(60)
+    session.push("a", rows[30:])
+    with pytest.raises(penstock.PenstockError, match="the sink is full"):
+        handle.awaitTermination(60)
+    assert handle.status["message"] == "Stopped"
+    with pytest.raises(penstock.PenstockError, match="step 2 has not been done"):
+        session.flow.flush()
+    handle = session.start(trigger={"availableNow": True}, flush=True)
+    handle.awaitTermination()
+    handle.stop()
     whole = expected(rows)
     assert 2 in kept.steps
     assert kept.rows(whole.column_names) == told(whole)

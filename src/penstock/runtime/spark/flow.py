@@ -99,9 +99,7 @@ class Flow:
         decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
         self.batch: int = next((b for b in decided if b is not None), -1)
         """The last of Spark's batches for which a step was decided."""
-        done = self.store.at("done", self.step)
-        self.done = done[0] if done else 0
-        self.known = Known(**done[1]) if done else Known()
+        self._go_back()
         self.matched: dict[str, int] = {}
         self._empty: tuple[int, DataFrame] | None = None
         self._folders: Folders | None = None
@@ -221,10 +219,17 @@ class Flow:
                 self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
                 self.settle()
 
+    def _go_back(self) -> None:
+        """Know what was known after the last step that is done."""
+        done = self.store.at("done", self.step)
+        self.done = done[0] if done else 0
+        self.known = Known(**done[1]) if done else Known()
+
     def recover(self) -> None:
         """A step without rows that was decided and not done is done now; one with rows Spark asks for again."""
         with self.lock:
             if self.step > self.done:
+                self._go_back()
                 header = self.store.get("steps", self.step)
                 if header["batch"] is None:
                     self._run(header, None)
@@ -239,6 +244,8 @@ class Flow:
         """The header of the next step, written down; the one written before if Spark asks again."""
         if self._asked_before(batch):
             return self.store.get("steps", self.step)
+        if self.step > self.done:  # it has failed, and Spark went on
+            raise StateError(f"step {self.step} has not been done", hint="start the flow again")
         step = self.step + 1
         for name in self.declared.queries:
             if name not in self.declared.since:

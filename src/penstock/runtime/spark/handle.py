@@ -51,6 +51,8 @@ class Handle:
                     self._flow.flush()
         except BaseException as error:  # noqa: BLE001 - told by exception() and awaitTermination()
             self._error = error
+            if self._query is not None:
+                self._query.stop()  # a flow that has failed takes no more rows
         finally:
             self._over.set()
 
