@@ -161,15 +161,16 @@ class Monitor:
         spelt = self.spelt.get(number)
         if spelt is None or not len(keys):
             return
-        there = {v for sketch in self.of_attribute(number) for v in sketch.values.tolist()}
-        values, first = np.unique(keys, return_index=True)
-        new = [k for k, value in enumerate(values.tolist()) if value in there and value not in spelt]
+        counted = np.concatenate([sketch.values for sketch in self.of_attribute(number)])
+        values, first, _ = np.intersect1d(keys, counted, return_indices=True)  # no more than sketches hold
+        new = [k for k, value in enumerate(values.tolist()) if value not in spelt]
         if new:
             parts = self.core.parts_of(which, index, slots[first[new]])
             spelt.update(
                 zip(values[new].tolist(), zip(*(p.tolist() for p in parts), strict=True), strict=True)
             )
-        if len(spelt) > 2 * len(there):
+        if len(spelt) > 2 * len(counted):
+            there = set(counted.tolist())
             self.spelt[number] = {value: of for value, of in spelt.items() if value in there}
 
     def of_attribute(self, number: int) -> list[Frequent]:
