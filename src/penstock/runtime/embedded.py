@@ -8,8 +8,7 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +41,7 @@ from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
 from penstock.runtime.source import Source
 from penstock.runtime.spending import Spending
+from penstock.runtime.stepping import Stepping
 from penstock.runtime.stops import Stops
 from penstock.state.strings import Strings
 
@@ -91,9 +91,7 @@ class Engine:
         self._unseen = 0
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
-        self._stepping = False
-        self._cut: StateError | None = None
-        """A step ended in its middle."""
+        self._stepping = Stepping()
         self.spending = Spending(self.policies)
 
     # ------------------------------------------------------------------ what there is
@@ -122,31 +120,8 @@ class Engine:
     def last(self) -> int:
         return LAST_MICROSECOND if self.time_type is Type.TIMESTAMP else LATEST
 
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """A step. If it is cut short nobody knows which queries have had which rows, so that none may go on."""
-        self._stepping = True
-        try:
-            yield
-        except BaseException as cut:
-            if not isinstance(cut, PenstockError):
-                self._cut = StateError(f"a step was cut short by {cut!r}", hint="connect anew")
-                self._cut.__cause__ = cut
-            raise
-        finally:
-            self._stepping = False
-
     def check_idle(self) -> None:
-        """Nothing may change in the middle of a step; a Python function of a query might try."""
-        self._check_whole()
-        if self._stepping:
-            raise StateError(
-                "the session is in the middle of a step", hint="a function in a query cannot use its session"
-            )
-
-    def _check_whole(self) -> None:
-        if self._cut is not None:
-            raise StateError(self._cut.message, hint=self._cut.hint) from self._cut.__cause__
+        self._stepping.check_idle()
 
     def add_stream(self, stream: Stream) -> None:
         self.check_idle()
@@ -267,7 +242,7 @@ class Engine:
 
     def settle(self) -> None:
         """Apply what was pushed."""
-        if self._unseen and not self._stepping and self._cut is None:
+        if self._unseen and not self._stepping.now and self._stepping.cut is None:
             self._advance()
 
     def advance(self, until: int, stream: str | None = None) -> None:
@@ -318,7 +293,7 @@ class Engine:
         if clock <= self._now:
             return
         stops = Stops()
-        with self._whole():
+        with self._stepping:
             for until in self._cuts(clock):
                 batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
                 self._step({key: b for key, b in batches.items() if b is not None}, until, stops)
@@ -444,7 +419,7 @@ class Engine:
             for tail in self.tails.values()
             if isinstance(tail.pipeline, Ranked) and not tail.stopped
         ]
-        with self._whole():
+        with self._stepping:
             self.spending.spend(running, stops.of, whole=whole)
         stops.tell()
 
@@ -519,7 +494,7 @@ class Engine:
         return answer.snapshot(standing.since, pipeline.current)
 
     def check(self, standing: Standing) -> None:
-        self._check_whole()
+        self._stepping.check_whole()
         if standing.failed is not None:
             raise StateError(
                 f"query {standing.name} stopped at an error: {standing.failed}",
@@ -530,7 +505,7 @@ class Engine:
 
     def sweep_strings(self) -> None:
         """Free strings nobody holds, once the pool has doubled. Only between steps: a step's batches hold codes."""
-        if len(self.strings) < self._swept_at or self._stepping:
+        if len(self.strings) < self._swept_at or self._stepping.now:
             return
         in_use = InUse(self.strings)
         for source in self.sources.values():
