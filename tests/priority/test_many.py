@@ -155,7 +155,7 @@ def test_who_is_given_little_plans_with_little(setting: str, monkeypatch: pytest
     assert 0.19 < known < 0.4, "less than an equal part"
     monkeypatch.setattr(Share, "hoped", lambda self, units, fair, floor: fair)
     as_if_equal, expired_then, _ = told()
-    assert best > 1.2 * as_if_equal and expired < 0.5 * expired_then
+    assert best > 1.1 * as_if_equal and expired < 0.5 * expired_then
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

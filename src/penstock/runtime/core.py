@@ -243,16 +243,18 @@ class CoreRun:
         self._joins = None
         self.workshop.arena.drop(f"{self._name}.join.")
 
-    def calm_down(self, now: int) -> None:
-        """Nothing waits any more: go on by the ordinary operators."""
+    def calm_down(self, now: int) -> list[Ints]:
+        """Nothing waits any more: go on by the ordinary operators. Returns when the rows that are held end, by input."""
+        ends = []
         if len(self.core.inputs) > 1:
             self._joins = join, pipeline = self._joining()
-            rows = {
-                pipeline.places[id(node)]: self.routes.alive(i, now) for i, node in enumerate(join.inputs)
-            }
-            pipeline.feed(rows, [id(join)], now)
+            alive = [self.routes.alive(i, now) for i in range(len(join.inputs))]
+            ends = [batch.exp for batch in alive]
+            places = (pipeline.places[id(node)] for node in join.inputs)
+            pipeline.feed(dict(zip(places, alive, strict=True)), [id(join)], now)
             self.spared()
         self.routes.forget()
+        return ends
 
     def admit(self, rows: Sequence[Batch], came: int) -> list[tuple[int, Ints]]:
         """What comes in, by input, as rows that wait; tables change at once."""

@@ -10,6 +10,7 @@ from penstock.data.schema import Schema
 from penstock.operators.contract import empty
 from penstock.runtime.above import found_changes, keep_changes, mark_rows
 from penstock.runtime.core import CoreRun
+from penstock.runtime.forecast import Forecast
 from penstock.runtime.pipeline import Key
 from penstock.state.arena import Arena
 
@@ -23,19 +24,26 @@ class Slice:
     tables: dict[Key, Batch]
     size: int = 0
     """How many rows."""
+    pairs: float = 0.0
+    """How many pairs they could make (`runtime.forecast`)."""
 
 
 class Incoming:
-    """Slices, in order. `tables`: what is read, and its columns."""
+    """Slices, in order. `tables`: what is read, and its columns; `forecast`: is told of all that comes."""
 
-    def __init__(self, cores: Sequence[CoreRun], tables: Mapping[Key, Schema]) -> None:
+    def __init__(self, cores: Sequence[CoreRun], tables: Mapping[Key, Schema], forecast: Forecast) -> None:
         self._cores = cores
         self._schemas = tables
+        self._forecast = forecast
         self.slices: list[Slice] = []
 
     def __len__(self) -> int:
         """Rows."""
         return sum([part.size for part in self.slices])
+
+    @property
+    def pairs(self) -> float:
+        return sum([part.pairs for part in self.slices])
 
     def put(self, feeds: Mapping[Key, Batch], now: int) -> None:
         """Take what came, in memory that stays as it is, as windows let it in."""
@@ -47,7 +55,8 @@ class Incoming:
                 size += len(batch)
                 own.append(batch)
             rows.append(own)
-        self.slices.append(Slice(now, rows, {key: feeds[key] for key in self._schemas}, size))
+        tables = {key: feeds[key] for key in self._schemas}
+        self.slices.append(Slice(now, rows, tables, size, self._forecast.put(rows, now)))
 
     def take(self) -> list[Slice]:
         """All of it, to be worked on."""
@@ -69,20 +78,20 @@ class Incoming:
             for _, schema, batch in self._places(n, part):
                 mark_rows(mark, schema, batch)
 
-    def save(self, arena: Arena) -> list[int]:
-        """Rows into an arena; until when each slice goes."""
+    def save(self, arena: Arena) -> list[tuple[int, float]]:
+        """Rows into an arena; until when each slice goes, and its pairs."""
         for n, part in enumerate(self.slices):
             for name, _, batch in self._places(n, part):
                 keep_changes(arena, name, batch)
-        return [part.now for part in self.slices]
+        return [(part.now, part.pairs) for part in self.slices]
 
-    def take_up(self, arena: Arena, was: Sequence[int]) -> None:
-        for number, now in enumerate(was):
+    def take_up(self, arena: Arena, was: Sequence[tuple[int, float]]) -> None:
+        for number, (now, pairs) in enumerate(was):
             nothing = [[empty(len(one.schema)) for one in core.core.inputs] for core in self._cores]
             part = Slice(now, nothing, {key: empty(len(schema)) for key, schema in self._schemas.items()})
             held = [found_changes(arena, name, schema) for name, schema, _ in self._places(number, part)]
             rows = iter(held)
             part.rows = [[next(rows) for _ in own] for own in part.rows]
             part.tables = {key: next(rows) for key in part.tables}
-            part.size = sum(len(batch) for own in part.rows for batch in own)
+            part.size, part.pairs = sum(len(batch) for own in part.rows for batch in own), pairs
             self.slices.append(part)

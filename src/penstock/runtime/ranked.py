@@ -43,6 +43,7 @@ from penstock.rules.walk import every
 from penstock.runtime.above import Said, table_schemas
 from penstock.runtime.core import CoreRun, Workshop
 from penstock.runtime.covering import Covering, promised
+from penstock.runtime.forecast import Forecast
 from penstock.runtime.growth import Growth
 from penstock.runtime.incoming import Incoming, Slice
 from penstock.runtime.pipeline import Key, Pipeline, told
@@ -54,13 +55,11 @@ from penstock.state.lanes import ORDER
 from penstock.state.strings import Strings
 
 QUIET = 3
-"""Steps with nothing left over after which a busy query becomes calm. One that leaves less than the next can work on does not count, but those
-before it still do: after a burst windows are full of its rows, and a step that happens to bring a few more than usual is no burst."""
+"""Steps that leave no more than the next can work on, after which a busy query becomes calm as soon as nothing waits: after a burst windows are
+full of its rows, and a step that happens to bring a few more than usual is no burst."""
 SURELY = 0.7
 """By the wall clock: of a step's time that arrivals would take by the ordinary operators. If it is no more for so many steps, a busy query becomes calm
 though rows wait: along routes they take several times as long, so that it would stay busy with what a calm one can do."""
-GUESS = 2.0
-"""Units a row, before any was worked on."""
 ALLOCATED: dict[str, type[Fifo]] = {
     "fifo": Fifo,
     "random": Random,
@@ -123,7 +122,8 @@ class Ranked(Pipeline):
         self.sources = list(dict.fromkeys(read + first.above.tables))
         schemas = table_schemas(first.root.node)
         tables = {key: schemas[key] for key in self.sources if key[0] == "table"}
-        self._incoming = Incoming(self._cores, tables)
+        self._forecast = Forecast([[one.table for one in core.inputs] for core in first.cores])
+        self._incoming = Incoming(self._cores, tables, self._forecast)
         self.scheduler = Scheduler(self._routes, riders)
         self.scheduler.atomic = policies.allocation != "prefer"
         first.above.watch(self.scheduler)
@@ -139,10 +139,9 @@ class Ranked(Pipeline):
         self.allocation = ALLOCATED[policies.allocation](self.scheduler, policies.seed)
         self._pair = max(core.pair for core in self._cores)
         self._time = self._quiet = self._steps = 0
-        self._price = GUESS
         self.owed = 0.0
         """Units that the last step overdrew."""
-        self._moment = Moment(0.0, None, 0)
+        self._moment, self._came = Moment(0.0, None, 0), (0, 0.0)
         self.spent = 0.0
         """Units of the last step."""
         self._eased: float | None = None
@@ -167,8 +166,15 @@ class Ranked(Pipeline):
     @property
     def expected(self) -> float:
         """Units that all it has would take."""
-        waits = self.scheduler.backlog() if self.busy else 0.0
-        return len(self._incoming) * self._price + waits
+        if self.busy:
+            return self.scheduler.backlog() + (self.scheduler.arriving() if len(self._incoming) else 0.0)
+        return self._forecast.expected(len(self._incoming), self._incoming.pairs)
+
+    @property
+    def useful(self) -> float:
+        """Units that its lifespan lasts. Without one it is not late for anything, but neither is there an end to what it could owe."""
+        lifespan = self.scheduler.lifespan
+        return 0.0 if lifespan is None else lifespan / self.scheduler.pace
 
     @property
     def has_order(self) -> bool:
@@ -187,7 +193,7 @@ class Ranked(Pipeline):
         slices = self._incoming.take()
         self._steps += 1
         try:
-            self._calmly(slices, sum([part.size for part in slices]))
+            self._calmly(slices)
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
 
@@ -197,6 +203,7 @@ class Ranked(Pipeline):
 
         Returns the units that it took to line up.
         """
+        self._came = len(self._incoming), self._incoming.pairs
         slices = self._incoming.take()
         self._steps += 1
         with self._telling():
@@ -257,7 +264,7 @@ class Ranked(Pipeline):
         except RowError as failed:
             raise told(failed, self.time_type) from failed.__cause__
 
-    def _calmly(self, slices: Sequence[Slice], rows: int) -> None:
+    def _calmly(self, slices: Sequence[Slice]) -> None:
         before, noticing = self.arena.visits, 0.0
         for part in slices:
             self._covering.look(part)
@@ -269,9 +276,9 @@ class Ranked(Pipeline):
             for one in self.riders.riding:
                 one.at_once(made, part.tables, part.now)
             self.scheduler.settle(part.now)
+        rows = sum([part.size for part in slices])
         self.spent = noticing + rows + (self.arena.visits - before) * self._pair
-        if rows:
-            self._price += min(1.0, rows / 4096) * (self.spent / rows - self._price)
+        self._forecast.learn(rows, sum([part.pairs for part in slices]), self.spent)
         spared = sum([core.spared() for core in self._cores])
         if spared:
             self.riders.spare(spared)
@@ -290,14 +297,14 @@ class Ranked(Pipeline):
             self.scheduler.let_go()
             self._quiet = QUIET
         waits, backlog = self.scheduler.waiting, self.scheduler.backlog()
-        self.growth.note(backlog)
         if not waits:
-            self._quiet += 1
-        elif backlog > self._moment.units:
-            self._quiet = 0
+            self._forecast.learn(*self._came, self.spent)
+        self.growth.note(backlog)
+        self._quiet = self._quiet + 1 if backlog <= self._moment.units else 0
         if not waits and (self._quiet >= QUIET or whole):
-            for core in self._cores:
-                core.calm_down(self._now)
+            for n, core in enumerate(self._cores):
+                for which, ends in enumerate(core.calm_down(self._now)):
+                    self._forecast.look(n, which, ends)
             self.busy = False
             self.growth.stop()
 
@@ -522,7 +529,8 @@ class Ranked(Pipeline):
             "incoming": self._incoming.save(arena),
             "now": self._now,
             "time": [self._time, self._quiet, self._steps],
-            "units": [self.owed, self._price, self.spent],
+            "units": [self.owed, self.spent],
+            "forecast": self._forecast.save(),
             "growth": self.growth.save(),
             "share": self.share.known,
             "scheduler": self.scheduler.save(arena),
@@ -535,10 +543,10 @@ class Ranked(Pipeline):
     def _take_up(self, was: dict[str, Any]) -> None:
         self.fed, self._now = was["fed"], was["now"]
         self._time, self._quiet, self._steps = was["time"]
-        self.owed, self._price, self.spent = was["units"]
-        if "growth" in was:
-            self.growth.take_up(was["growth"])
-        self.share.known = was.get("share")
+        self.owed, self.spent = was["units"]
+        self._forecast.take_up(was["forecast"])
+        self.growth.take_up(was["growth"])
+        self.share.known = was["share"]
         for routes, wanted in zip(self._routes, was["wanted"], strict=True):
             routes.wanted |= frozenset(wanted)
         self.scheduler.take_up(self.arena, was["scheduler"])

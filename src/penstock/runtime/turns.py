@@ -26,6 +26,10 @@ Stopping = Callable[[list[Standing]], AbstractContextManager[None]]
 """Whoever meets an error stops there; the others go on."""
 
 
+PATIENCE, AT_MOST = 0.25, 2.0
+"""Of the shortest lifespan; steps."""
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     """A query in a step. `fair`: units it would have if all had the same; `floor`: what it gets whatever the order."""
@@ -85,7 +89,9 @@ class Step:
         self._units, self._pace = units, pace
         self.turns = [Turn(pipeline, standings) for pipeline, standings in running]
         owed = sum(pipeline.owed for pipeline, _ in running)
-        self.pool = inf if units is None else max(units - owed, 0.0)
+        self._given = inf if units is None else units - owed
+        """Units of the step, less those of steps before it: they may have taken more than there are."""
+        self.pool = max(self._given, 0.0)
         """Units there are."""
         self.spent = 0.0
         self._last: Turn | None = None
@@ -137,9 +143,11 @@ class Step:
     def _end(self, busy: list[Turn]) -> None:
         """Nobody has anything more to do, or there is nothing left to do it with."""
         self._remember()
-        overdrawn = max(self.spent - self.pool, 0.0)
+        overdrawn = max(self.spent - self._given, 0.0)
+        if self._pace is not None and self._units is not None:
+            overdrawn = min(overdrawn, self._units)  # the rest of that time has passed
         for one in self.turns:
-            one.pipeline.owed = overdrawn if one is self._last else 0.0
+            one.pipeline.owed = overdrawn if one is (self._last or self.turns[0]) else 0.0
         lasted = self.spent if self._units is None else self._units
         for one in self._standing(busy):
             with self._stopping(one.standings):
@@ -192,7 +200,7 @@ class Step:
 
     def _fits(self, one: Turn) -> bool:
         """Whether all that a query has is within what it would get anyway."""
-        expected, left = self._calm(one), self.pool - self.spent
+        expected, left = self._calm(one), self._given - self.spent + self._patience()
         if expected <= one.floor:
             return True
         if len(self.turns) == 1:
@@ -208,6 +216,12 @@ class Step:
             else:
                 before += self._calm(other)
         return before + after <= left
+
+    def _patience(self) -> float:
+        """Units that calm queries may be behind by: all is told in time all the same. Where rows wait, none."""
+        if self._units is None or any(one.pipeline.busy for one in self.turns):
+            return 0.0
+        return min(PATIENCE * min(one.pipeline.useful for one in self.turns), AT_MOST * self._units)
 
     def _calm(self, one: Turn) -> float:
         """Units that all a query has would take; if it is calm, by the ordinary operators."""

@@ -4,7 +4,8 @@ Capacity  the budget of a step, in work units. It is what the steady load of 1×
 Load      units that all rows of a step take, worked on as they come and none dropped: measured with a budget of nothing, drained every step.
 Clock     virtual: a unit is a microsecond of processing, a step of `STEP` seconds of event time lasts as many as it has units. So a run is the
           same whenever it is repeated. By the wall clock capacity and load are time instead of units, as long as the ordinary operators take, and steps begin when it is their time.
-Latency   from the beginning of the step in which a result's youngest row came to the end of that in which the result was told.
+Latency   from the beginning of the step in which a result's youngest row came to the end of that in which the result was told, and until what
+          that step took more than it had is made up for.
 """
 
 from __future__ import annotations
@@ -182,6 +183,8 @@ def run(
             )
             rank = changes["__rank"].fill_null(0).to_numpy()
             ages = watch.ages(came, step)
+            if budget is not None and not budget.wall:
+                ages = ages + pipeline.owed
             if traditional and budget is not None:
                 kept = ages <= useful + budget.lasts
                 came, rank, ages = came[kept], rank[kept], ages[kept]
