@@ -289,7 +289,7 @@ class Ranked(Pipeline):
         self.arena.visits += int(self.spent)
         progress = min(routes.progress(self._now) for routes in self._routes)
         for one in self.riders.riding:
-            one.release(progress, self._now, ranked=bool(self.scheduler.active))
+            one.release(progress, self._now, ranked=self._policies.allocation in ORDERED)
         for routes in self._routes:
             routes.purge(self._now)
         self.allocation.adapt(self._moment)

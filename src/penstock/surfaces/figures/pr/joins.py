@@ -49,7 +49,7 @@ def _end(data: Data) -> list[Point]:
         Point(
             "results of a better rank than the one before them, of a step",
             100 * (mine.more["disorder"] or 0),
-            1,
+            0,
             "%",
             more={name: 100 * (data.last(name).more["disorder"] or 0) for name in data.series},
         ),
