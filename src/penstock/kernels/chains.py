@@ -13,20 +13,23 @@ from penstock.kernels.jit import inline, ix, kernel, prefetch
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, SHIFT, LINK = 0, 1, 2, 3, 4
+CELLS = 2
+"""Of a bucket, where more than two edges are joined: two indexes that are asked for the same keys lie side by side. A number that a walk looks up
+instead takes what this saves."""
 AHEAD = 16
 """Rows after which what was asked for is there."""
 
 
 @kernel
-def link(rows, halves, head, edge, index, first, last):
+def link(rows, halves, head, edge, index, cells, first, last):
     """Add slots [first, last) of an edge to one of its indexes; `halves` is `rows`, by half words."""
     base, width, field, at = edge[BASE], edge[WIDTH], index[FIELD], index[LINK]
     heads, shift = index[HEADS], index[SHIFT]
     for s in range(first, last):
         ahead = base + min(s + AHEAD, last - 1) * width
-        prefetch(head, heads + np.int64(spread(rows[ix(ahead + field)], shift)))
+        prefetch(head, heads + cells * np.int64(spread(rows[ix(ahead + field)], shift)))
         p = base + s * width
-        b = heads + np.int64(spread(rows[ix(p + field)], shift))
+        b = heads + cells * np.int64(spread(rows[ix(p + field)], shift))
         halves[ix(2 * p + at)] = head[ix(b)]
         head[ix(b)] = s
 
@@ -155,16 +158,21 @@ def in_turn(times, bounds, at, firsts, out_ts, out_side, out_slot):
         at[best] += 1
 
 
-TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, T_LINK, GIVER, G_BASE, G_WIDTH, G_FIELD = range(
-    12
-)
-HOP = 12
+(
+    TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, T_LINK, GIVER, G_BASE, G_WIDTH, G_FIELD,
+    ASK, BACKS, KNOWS,
+) = range(15)  # fmt: skip
+HOP = 15
 
 
 @kernel
-def hops(edges, indexes, order, plan):
+def hops(edges, indexes, order, places, plan):
     """All a walk looks up about its hops, side by side: order[i, h] = (edge to visit, its index, edge that gives
-    the key, its index) for hop h of rows of edge i."""
+    the key, its index) for hop h of rows of edge i.
+
+    Where it says which rows are backed (`state.backing`, -1: nowhere): of those that give the key, for whom the edge to visit is a leaf; of those that are
+    visited, for whom edge i is one; of those of edge i, which will know whether they have a partner there.
+    """
     at = 0
     for i in range(order.shape[0]):
         for h in range(order.shape[1]):
@@ -181,7 +189,33 @@ def hops(edges, indexes, order, plan):
             plan[at + G_BASE] = edges[giver, BASE]
             plan[at + G_WIDTH] = edges[giver, WIDTH]
             plan[at + G_FIELD] = indexes[key, FIELD]
+            plan[at + ASK] = places[giver, target] if giver != i else -1
+            plan[at + BACKS] = -1 if h else places[target, i]
+            plan[at + KNOWS] = -1 if h else places[i, target]
             at += HOP
+
+
+@kernel
+def doubt(sides, slots, pairs, places, backed, edges, indexes, rows, halves, head):
+    """Say that rows are backed which have entered by walks that do not tell, and those that rows of their leaves meet."""
+    for e in range(sides.shape[0]):
+        i = np.int64(sides[ix(e)])
+        slot = np.int64(slots[ix(e)])
+        for c in range(pairs.shape[0]):
+            a = pairs[ix(c), 0]
+            at = places[ix(a), ix(pairs[ix(c), 1])]
+            if i == a:
+                backed[ix(at + slot)] = 1
+            elif i == pairs[ix(c), 1]:
+                index, own = pairs[ix(c), 2], pairs[ix(c), 3]
+                k = rows[ix(edges[ix(i), BASE] + slot * edges[ix(i), WIDTH] + indexes[ix(own), FIELD])]
+                b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
+                s = np.int64(head[ix(b)])
+                while s >= edges[ix(a), TAIL]:
+                    p = edges[ix(a), BASE] + s * edges[ix(a), WIDTH]
+                    if rows[ix(p + indexes[ix(index), FIELD])] == k:
+                        backed[ix(at + s)] = 1
+                    s = np.int64(halves[ix(2 * p + indexes[ix(index), LINK])])
 
 
 BLOCK = 32
@@ -191,7 +225,9 @@ FEW, TURNS = 2, 12
 
 
 @inline
-def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor):
+def look_ahead(
+    begin, end, sides, slots, edges, indexes, first_index, plan, backed, rows, halves, head, far, cursor
+):
     """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second (far = 2: and
     the first rows there): chains are followed all at once, a link a turn and without branches; those that have ended make room
     for the others."""
@@ -201,10 +237,13 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
         own = edges[ix(i), BASE] + np.int64(slots[ix(e)]) * edges[ix(i), WIDTH]
         for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
             k = rows[ix(own + indexes[ix(index), FIELD])]
-            prefetch(head, indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))
+            prefetch(
+                head,
+                indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT])),
+            )
         q = i * hops * HOP
         k = rows[ix(own + plan[ix(q + G_FIELD)])]
-        b = plan[ix(q + T_HEADS)] + np.int64(spread(k, plan[ix(q + T_SHIFT)]))
+        b = plan[ix(q + T_HEADS)] + CELLS * np.int64(spread(k, plan[ix(q + T_SHIFT)]))
         prefetch(head, b)
         cursor[0, ix(e - begin)] = q
         cursor[1, ix(e - begin)] = b
@@ -215,6 +254,7 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
         p = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
         cursor[0, ix(left)] = q
         cursor[1, ix(left)] = p
+        cursor[4, ix(left)] = s
         is_live = s >= plan[ix(q + T_TAIL)]
         prefetch(rows, p if is_live else 0)
         left += is_live
@@ -232,18 +272,21 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
             q = cursor[0, ix(j)]
             p = cursor[1, ix(j)]
             s = np.int64(halves[ix(2 * p + plan[ix(q + T_LINK)])])
-            if hops > 1:
-                z = q + HOP
-                if plan[ix(z + GIVER)] == plan[ix(q + TARGET)]:
-                    k = rows[ix(p + plan[ix(z + G_FIELD)])]
-                    b = plan[ix(z + T_HEADS)] + np.int64(spread(k, plan[ix(z + T_SHIFT)]))
-                    prefetch(head, b)
-                    cursor[2, ix(asked)] = z
-                    cursor[3, ix(asked)] = b
-                    asked += 1
+            z = q + HOP
+            ask = plan[ix(z + ASK)]
+            if plan[ix(z + GIVER)] == plan[ix(q + TARGET)] and (
+                ask < 0 or backed[ix(ask + cursor[4, ix(j)])]
+            ):
+                k = rows[ix(p + plan[ix(z + G_FIELD)])]
+                b = plan[ix(z + T_HEADS)] + CELLS * np.int64(spread(k, plan[ix(z + T_SHIFT)]))
+                prefetch(head, b)
+                cursor[2, ix(asked)] = z
+                cursor[3, ix(asked)] = b
+                asked += 1
             after = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
             cursor[0, ix(on)] = q
             cursor[1, ix(on)] = after
+            cursor[4, ix(on)] = s
             is_live = s >= plan[ix(q + T_TAIL)]
             prefetch(rows, after if is_live else 0)
             on += is_live
@@ -252,16 +295,15 @@ def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows
 
 @kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor, work, stats,
-    out_ts, out_exp, out_slot,
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, first_pair, pairs, places, backed, rows, halves, head, far,
+    cursor, work, stats, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
     For three or more edges. Rows come in (time, side) order, so every result is made once, by its last arrival, in
-    time order. `plan`
-    comes from `hops`; `work` is four scratch arrays, one entry an edge. stats[i, h] counts
-    (probes, partners met). n results are there already. Stops before a row whose results do not fit;
-    returns (rows done, results).
+    time order. `plan` comes from `hops`, `pairs`, `places` and `backed` from `state.backing`; `work` is four scratch arrays, one entry an edge. stats[i, h] counts
+    (probes, partners met); one that is spared since the row is not backed counts, too. n results are there already. Stops before a row whose results do
+    not fit; returns (rows done, results).
     """
     room = out_ts.shape[0]
     hops = edges.shape[0] - 1
@@ -274,7 +316,20 @@ def walk(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(
-                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
+                e,
+                ahead,
+                sides,
+                slots,
+                edges,
+                indexes,
+                first_index,
+                plan,
+                backed,
+                rows,
+                halves,
+                head,
+                far,
+                cursor,
             )
         i = np.int64(sides[ix(e)])
         t = times[ix(e)]
@@ -283,21 +338,28 @@ def walk(
         own = edges[ix(i), BASE] + slot * edges[ix(i), WIDTH]
         at[ix(i)] = slot
         ends[0] = rows[ix(own)]
+        known = stats[ix(i), 0, 1]
         h = 0
         down = True
         while h >= 0:
             q = (i * hops + h) * HOP
-            target = plan[ix(q + TARGET)]
+            target, backs = plan[ix(q + TARGET)], plan[ix(q + BACKS)]
             base = plan[ix(q + T_BASE)]
             width = plan[ix(q + T_WIDTH)]
             tail = plan[ix(q + T_TAIL)]
             field, link_ = plan[ix(q + T_FIELD)], plan[ix(q + T_LINK)]
             if down:
-                giver = plan[ix(q + GIVER)]
+                giver, ask = plan[ix(q + GIVER)], plan[ix(q + ASK)]
+                if ask >= 0 and not backed[ix(ask + at[ix(giver)])]:
+                    stats[ix(i), ix(h), 0] += 1
+                    h -= 1
+                    down = False
+                    continue
                 k = rows[
                     ix(plan[ix(q + G_BASE)] + at[ix(giver)] * plan[ix(q + G_WIDTH)] + plan[ix(q + G_FIELD)])
                 ]
-                s = np.int64(head[ix(plan[ix(q + T_HEADS)] + np.int64(spread(k, plan[ix(q + T_SHIFT)])))])
+                b = plan[ix(q + T_HEADS)] + CELLS * np.int64(spread(k, plan[ix(q + T_SHIFT)]))
+                s = np.int64(head[ix(b)])
                 stats[ix(i), ix(h), 0] += 1
                 wanted[ix(h)] = k
             else:
@@ -315,6 +377,7 @@ def walk(
                     plan[ix(z + T_SHIFT)],
                     plan[ix(z + T_LINK)],
                 )
+                ask = plan[ix(z + ASK)]
                 is_next = giver == target  # else the key is the same for all that are met
                 g = np.int64(0) if is_next else plan[ix(z + G_BASE)] + at[ix(giver)] * plan[ix(z + G_WIDTH)]
                 met = 0
@@ -325,8 +388,13 @@ def walk(
                         break
                     if rows[ix(p + field)] == k:
                         met += 1
+                        if backs >= 0:
+                            backed[ix(backs + s)] = 1
+                        if ask >= 0 and not backed[ix(ask + (s if is_next else at[ix(giver)]))]:
+                            s = np.int64(halves[ix(2 * p + link_)])
+                            continue
                         k2 = rows[ix((p if is_next else g) + g_field)]
-                        s2 = np.int64(head[ix(l_heads + np.int64(spread(k2, l_shift)))])
+                        s2 = np.int64(head[ix(l_heads + CELLS * np.int64(spread(k2, l_shift)))])
                         while s2 >= l_tail:
                             p2 = l_base + s2 * l_width
                             x = rows[ix(p2)]
@@ -364,22 +432,66 @@ def walk(
                 down = False
                 continue
             stats[ix(i), ix(h), 1] += 1
-            at[ix(target)] = s
             next_[ix(h)] = np.int64(halves[ix(2 * p + link_)])
+            if backs >= 0:
+                backed[ix(backs + s)] = 1
+            at[ix(target)] = s
             ends[ix(h + 1)] = min(ends[ix(h)], rows[ix(p)])
             h += 1
             down = True
+        for c in range(first_pair[ix(i)], first_pair[ix(i + 1)]):
+            backed[ix(places[ix(i), ix(pairs[ix(c), 1])] + slot)] = 1
+        knows = plan[ix(i * hops * HOP + KNOWS)]
+        if knows >= 0:
+            backed[ix(knows + slot)] = stats[ix(i), 0, 1] > known
         for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
             k = rows[ix(own + indexes[ix(index), FIELD])]
-            b = indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT]))
+            b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
             halves[ix(2 * own + indexes[ix(index), LINK])] = head[ix(b)]
             head[ix(b)] = slot
     return times.shape[0], n
 
 
+@inline
+def look_ahead_two(
+    begin, end, sides, slots, l_base, l_tail, l_heads, l_shift, r_base, r_tail, r_heads, r_shift, rows, halves, head, cursor
+):  # fmt: skip
+    """`look_ahead` for two edges with one index each."""
+    for e in range(begin, end):
+        is_left = sides[ix(e)] == 0
+        k = rows[ix((l_base if is_left else r_base) + 3 * np.int64(slots[ix(e)]) + 1)]
+        left = l_heads + CELLS * np.int64(spread(k, l_shift))
+        right = r_heads + CELLS * np.int64(spread(k, r_shift))
+        prefetch(head, left)
+        prefetch(head, right)
+        cursor[0, ix(e - begin)] = right if is_left else left
+        cursor[1, ix(e - begin)] = r_base if is_left else l_base
+        cursor[2, ix(e - begin)] = r_tail if is_left else l_tail
+    on = 0
+    for j in range(end - begin):
+        s = np.int64(head[ix(cursor[0, ix(j)])])
+        base, tail = cursor[1, ix(j)], cursor[2, ix(j)]
+        cursor[0, ix(on)], cursor[1, ix(on)], cursor[2, ix(on)] = base + 3 * s, base, tail
+        is_live = s >= tail
+        prefetch(rows, base + 3 * s if is_live else 0)
+        on += is_live
+    rounds = 0
+    while on > FEW and rounds < TURNS:
+        rounds += 1
+        before = on
+        on = 0
+        for j in range(before):
+            s = np.int64(halves[ix(2 * cursor[0, ix(j)] + 4)])
+            base, tail = cursor[1, ix(j)], cursor[2, ix(j)]
+            cursor[0, ix(on)], cursor[1, ix(on)], cursor[2, ix(on)] = base + 3 * s, base, tail
+            is_live = s >= tail
+            prefetch(rows, base + 3 * s if is_live else 0)
+            on += is_live
+
+
 @kernel
 def walk_two(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor, out_ts, out_exp, out_slot
+    begin, n, times, sides, slots, edges, indexes, rows, halves, head, far, cursor, out_ts, out_exp, out_slot
 ):  # fmt: skip
     """`walk` for two edges with one index each: what it looks up per row is known beforehand."""
     room = out_ts.shape[0]
@@ -400,16 +512,16 @@ def walk_two(
     for e in range(begin, times.shape[0]):
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
-            look_ahead(
-                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
-            )
+            look_ahead_two(
+                e, ahead, sides, slots, l_base, l_tail, l_heads, l_shift, r_base, r_tail, r_heads, r_shift, rows, halves, head, cursor
+            )  # fmt: skip
         t = times[ix(e)]
         slot = np.int64(slots[ix(e)])
         mark = n
         if sides[ix(e)] == 0:
             own = l_base + 3 * slot
             end, k = rows[ix(own)], rows[ix(own + 1)]
-            s = np.int64(head[ix(r_heads + np.int64(spread(k, r_shift)))])
+            s = np.int64(head[ix(r_heads + CELLS * np.int64(spread(k, r_shift)))])
             while s >= r_tail:
                 p = r_base + 3 * s
                 x = rows[ix(p)]
@@ -424,11 +536,11 @@ def walk_two(
                     out_r[ix(n)] = s
                     n += 1
                 s = np.int64(halves[ix(2 * p + 4)])
-            b = l_heads + np.int64(spread(k, l_shift))
+            b = l_heads + CELLS * np.int64(spread(k, l_shift))
         else:
             own = r_base + 3 * slot
             end, k = rows[ix(own)], rows[ix(own + 1)]
-            s = np.int64(head[ix(l_heads + np.int64(spread(k, l_shift)))])
+            s = np.int64(head[ix(l_heads + CELLS * np.int64(spread(k, l_shift)))])
             while s >= l_tail:
                 p = l_base + 3 * s
                 x = rows[ix(p)]
@@ -443,7 +555,7 @@ def walk_two(
                     out_r[ix(n)] = slot
                     n += 1
                 s = np.int64(halves[ix(2 * p + 4)])
-            b = r_heads + np.int64(spread(k, r_shift))
+            b = r_heads + CELLS * np.int64(spread(k, r_shift))
         halves[ix(2 * own + 4)] = head[ix(b)]
         head[ix(b)] = slot
     return times.shape[0], n

@@ -26,6 +26,7 @@ import numpy as np
 from penstock.kernels.chains import (
     BASE,
     BLOCK,
+    CELLS,
     FIELD,
     G_BASE,
     G_FIELD,
@@ -68,7 +69,8 @@ def youngest(k, m, index, t, edges, indexes, rows, halves, head):
     """When the youngest row of m with a key ends; not after t if none is alive."""
     field, link = indexes[ix(index), FIELD], indexes[ix(index), LINK]
     base, width, tail = edges[ix(m), BASE], edges[ix(m), WIDTH], edges[ix(m), TAIL]
-    s = np.int64(head[ix(indexes[ix(index), HEADS] + np.int64(spread(k, indexes[ix(index), SHIFT])))])
+    b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
+    s = np.int64(head[ix(b)])
     while s >= tail:
         p = base + s * width
         end = rows[ix(p)]
@@ -148,7 +150,7 @@ def lift(d, place, t, tables, into, out_of, horizons, edges, indexes, rows, halv
             else:
                 chain = np.int64(spread(place, shift))
             climb[0, ix(depth)], climb[1, ix(depth)], climb[3, ix(depth)] = d, place, 0
-            climb[2, ix(depth)] = np.int64(head[ix(indexes[ix(index), HEADS] + chain)])
+            climb[2, ix(depth)] = np.int64(head[ix(indexes[ix(index), HEADS] + CELLS * chain)])
             fresh = False
         d, place, s, c = climb[0, ix(depth)], climb[1, ix(depth)], climb[2, ix(depth)], climb[3, ix(depth)]
         i, field = tables[ix(d), TO], tables[ix(d), TO_FIELD]
@@ -200,7 +202,7 @@ def fill(d, t, tables, into, horizons, edges, indexes, rows, halves, head):
 @kernel
 def walk(
     begin, n, times, sides, slots, edges, indexes, first_index, plan, questions, question_at, empty, newest,
-    tables, into, out_of, horizons, climb, rows, halves, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
+    tables, into, out_of, horizons, climb, backed, rows, halves, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """`chains.walk` where questions are put for what is bound.
 
@@ -216,7 +218,20 @@ def walk(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(
-                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
+                e,
+                ahead,
+                sides,
+                slots,
+                edges,
+                indexes,
+                first_index,
+                plan,
+                backed,
+                rows,
+                halves,
+                head,
+                far,
+                cursor,
             )
         i = np.int64(sides[e])
         t = times[e]
@@ -243,7 +258,7 @@ def walk(
             tail, field, link = plan[q + T_TAIL], plan[q + T_FIELD], plan[q + T_LINK]
             if down:
                 k = rows[ix(plan[q + G_BASE] + at[plan[q + GIVER]] * plan[q + G_WIDTH] + plan[q + G_FIELD])]
-                s = np.int64(head[plan[q + T_HEADS] + np.int64(spread(k, plan[q + T_SHIFT]))])
+                s = np.int64(head[plan[q + T_HEADS] + CELLS * np.int64(spread(k, plan[q + T_SHIFT]))])
                 wanted[h] = k
                 some[h] = 0
                 stats[i, h, PROBES] += 1
@@ -293,7 +308,7 @@ def walk(
                             ends[h + 1] = min(end, x)
                             break
                         k2 = rows[ix(g_base + at[giver] * g_width + g_field)]
-                        s2 = np.int64(head[l_heads + np.int64(spread(k2, l_shift))])
+                        s2 = np.int64(head[l_heads + CELLS * np.int64(spread(k2, l_shift))])
                         before = z_met
                         while s2 >= l_tail:
                             p2 = l_base + s2 * l_width
@@ -329,7 +344,7 @@ def walk(
                 down = False
         for index in range(first_index[i], first_index[i + 1]):
             k = rows[ix(own + indexes[index, FIELD])]
-            b = indexes[index, HEADS] + np.int64(spread(k, indexes[index, SHIFT]))
+            b = indexes[index, HEADS] + CELLS * np.int64(spread(k, indexes[index, SHIFT]))
             halves[ix(2 * own + indexes[index, LINK])] = head[b]
             head[b] = slot
         newest[i] = rows[ix(own)]

@@ -11,7 +11,7 @@ Cost       O(arrivals + live partners met). A walk visits next the input that me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from penstock.operators.cycles import Cycles
 from penstock.operators.entering import entered
 from penstock.operators.questions import Questions
 from penstock.plan.expressions import Expression, columns
+from penstock.state.backing import Backing
 from penstock.state.stems import Stems
 
 FAR = 1 << 19
@@ -34,7 +35,6 @@ FAR = 1 << 19
 of a core holds."""
 FARTHER = 1 << 22
 """The same for the rows of a walk's second hop: most of these walks do not take."""
-_NO_PLAN = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -102,13 +102,16 @@ class FifoJoin:
             for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
         ]
         pairs = len(self._index) // 2
-        self._stems = Stems(site.arena, site.name, types, [k.count for k in self._keys], lazy=pairs > n - 1)
-        first = self._stems.first_index
+        counts = [k.count for k in self._keys]
+        first = np.cumsum(counts) - counts
         self._indexes = {(i, j): int(first[i]) + k for (i, j), k in self._index.items()}
+        is_cyclic = pairs > n - 1
+        alike = _alike(self._indexes) if not is_cyclic else []
+        self._stems = Stems(site.arena, site.name, types, counts, lazy=is_cyclic, alike=alike)
         demand = site.upkeep.demand
         self._questions = Questions(self._stems, self._indexes, n, demand, f"{site.name}.asked")
         self._cycles: Cycles | None = None
-        if pairs > n - 1:
+        if is_cyclic:
             self._cycles = Cycles(self._stems, self._indexes, n, demand, site.name)
             self._questions.promising = self._cycles.promising()
             self._order = self._cycles.order
@@ -117,6 +120,7 @@ class FifoJoin:
             self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
             if self._order[0, 0, 0] < 0:
                 self._plan()
+        self._backing = Backing(self._stems, {} if self._cycles else self._indexes)
         self._follow()
         self._ends = np.full(n, horizons.NEVER)
         self._room = 1024
@@ -142,6 +146,7 @@ class FifoJoin:
         """Of live rows: what is written of each and a bucket in every index; and all horizons."""
         stems = self._stems
         total = int(self._questions.horizons.nbytes) + (self._cycles.bits.nbytes if self._cycles else 0)
+        total += self._backing.nbytes
         for rows, width, maker, frame in zip(
             stems.sizes, stems.edges[:, chains.WIDTH].tolist(), self._keys, stems.frames, strict=True
         ):
@@ -258,6 +263,7 @@ class FifoJoin:
         elif self._cycles is not None:
             self._run_cyclic(self._cycles, ts, side, slot, far, parts)
         else:
+            self._backing.follow()
             self._run(ts, side, slot, far, parts)
         out_ts, out_exp = (
             some[0] if len(some) == 1 else joined(some)
@@ -289,18 +295,16 @@ class FifoJoin:
     def _hops(self) -> Array:
         """What walks look up about their hops."""
         plan = np.empty(self._order.shape[0] * self._order.shape[1] * chains.HOP, np.int64)
-        chains.hops(self._stems.edges, self._stems.indexes, self._order, plan)
+        chains.hops(self._stems.edges, self._stems.indexes, self._order, self._backing.at, plan)
         return plan
 
     def _run_two(self, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         stems = self._stems
-        cursor = np.empty((4, chains.BLOCK), np.int64)
-        plan = self._hops() if far else _NO_PLAN
+        cursor = np.empty((3, chains.BLOCK), np.int64)
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk_two(
-                done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                stems.rows, stems.halves, stems.head, far, cursor, *out,
+                done, made, ts, side, slot, stems.edges, stems.indexes, stems.rows, stems.halves, stems.head, far, cursor, *out
             )  # fmt: skip
             return walked
 
@@ -320,18 +324,18 @@ class FifoJoin:
             else:
                 self._run_asking(done, ts[:last], side, slot, far, parts)
             done = last
-        self._arena.beside[self._name] = int(questions.horizons.nbytes)
+        self._arena.beside[self._name] = int(questions.horizons.nbytes) + self._backing.nbytes
 
     def _run_plain(self, done: int, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         stems, n = self._stems, len(self._keys)
         stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
-        cursor = np.empty((4, chains.BLOCK), np.int64)
-        plan = self._hops()
+        cursor = np.empty((5, chains.BLOCK), np.int64)
+        plan, backing = self._hops(), self._backing
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                stems.rows, stems.halves, stems.head, far, cursor, work, stats, *out,
+                backing.first, backing.pairs, backing.at, backing.backed, stems.rows, stems.halves, stems.head, far, cursor, work, stats, *out,
             )  # fmt: skip
             return walked
 
@@ -347,7 +351,7 @@ class FifoJoin:
         questions.fitted(int(ts[done]))
         stats, work = np.zeros((n, n - 1, 4), np.int64), np.empty((5, n), np.int64)
         asked, counted = np.zeros((len(asked_of.questions), 2), np.int64), np.zeros(5, np.int64)
-        cursor = np.empty((4, chains.BLOCK), np.int64)
+        cursor = np.empty((5, chains.BLOCK), np.int64)
         plan = self._hops()
         newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
 
@@ -355,13 +359,15 @@ class FifoJoin:
             walked: tuple[int, int] = horizons.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, asked_of.questions,
                 asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into, questions.out_of, questions.horizons,
-                questions.climb, stems.rows, stems.halves, stems.head, far, cursor, work, stats, asked, counted, *out,
+                questions.climb, self._backing.backed, stems.rows, stems.halves, stems.head, far, cursor, work, stats, asked, counted,
+                *out,
             )  # fmt: skip
             return walked
 
         first = done
         self._into(done, len(ts), run, parts)
         self._arena.visits += int(stats[:, :, horizons.MET].sum() + asked[:, 0].sum() + counted[2])
+        self._backing.doubt(side[first : len(ts)], slot[first : len(ts)])
         questions.count(asked_of, len(ts) - first, stats, asked, counted)
         self._learn(stats)
 
@@ -445,6 +451,16 @@ class FifoJoin:
             if not passed.all():
                 batch = batch.take(np.flatnonzero(passed))
         return batch
+
+
+def _alike(indexes: Mapping[tuple[int, int], int]) -> list[tuple[int, int]]:
+    """Indexes of two inputs that are compared, each in one pair."""
+    found: list[tuple[int, int]] = []
+    for (i, j), k in indexes.items():
+        both = k, indexes[j, i]
+        if not any(one in pair for one in both for pair in found):
+            found.append(both)
+    return found
 
 
 def is_connected(n: int, equalities: Sequence[Equality]) -> bool:

@@ -24,11 +24,16 @@ USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BA
 OWNER, FIELD, HEADS, SHIFT, LINK = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT, chains.LINK
 LINE = 8
 """Words of a cache line."""
+TIMES = 4
+"""Two indexes lie side by side if one has no more than so many times the buckets of the other."""
 
 
 class Stems:
     """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `more[i]` of words behind them. `lazy`: rows
     enter an index when it is asked (`kernels.cycles`).
+
+    `alike`: pairs of indexes that are asked for the same keys. Their buckets lie side by side: a row that looks another edge up and then enters its
+    own has both in one cache line. Where there are such pairs every bucket has room for two.
 
     What a walk reads of a row lies together in `rows`: its exp and, per index, its key and the row before it
     in the same bucket, which takes half a word. Two indexes share a word for that: a row of theirs is half a cache line and never lies on two.
@@ -43,8 +48,11 @@ class Stems:
         more: Sequence[int] | None = None,
         *,
         lazy: bool = False,
+        alike: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.arena = arena
+        self._alike = alike
+        self._cells = chains.CELLS if alike else 1
         self._lazy = lazy
         self._name = name
         self._keys = list(keys)
@@ -148,14 +156,15 @@ class Stems:
     def link(self, edge: int, first: int, last: int) -> None:
         """Put rows into the indexes of their edge."""
         for k in self._of(edge):
-            chains.link(self.rows, self.halves, self.head, self.edges[edge], self.indexes[k], first, last)
+            chains.link(
+                self.rows, self.halves, self.head, self.edges[edge], self.indexes[k], self._cells, first, last
+            )
 
     def clear(self, edge: int) -> None:
         """Let go of an edge's rows."""
         self.edges[edge, TAIL] = self.edges[edge, USED] = 0
         for k in self._of(edge):
-            heads = int(self.indexes[k, HEADS])
-            self.head[heads : heads + (1 << 64 - int(self.indexes[k, SHIFT]))] = -1
+            self._buckets(k)[:] = -1
 
     def field(self, edge: int, key: int) -> int:
         """Where a key stands in a row."""
@@ -163,6 +172,11 @@ class Stems:
 
     def _of(self, edge: int) -> range:
         return range(int(self.first_index[edge]), int(self.first_index[edge + 1]))
+
+    def _buckets(self, index: int) -> Array:
+        """The buckets of an index: a view."""
+        heads, shift = int(self.indexes[index, HEADS]), int(self.indexes[index, SHIFT])
+        return self.head[heads : heads + (self._cells << 64 - shift) : self._cells]
 
     def _parts(self, edge: int, kind: type[np.generic]) -> Array:
         """An edge's rows, words by words of another kind: a view."""
@@ -177,8 +191,7 @@ class Stems:
         halves = self._parts(i, np.int32)
         for index in self._of(i):
             halves[:live, self.indexes[index, LINK]] -= tail
-            heads = int(self.indexes[index, HEADS])
-            head = self.head[heads : heads + (1 << 64 - int(self.indexes[index, SHIFT]))]
+            head = self._buckets(index)
             head -= np.int32(tail)
             np.maximum(head, -1, out=head)
             if self._lazy:
@@ -197,13 +210,28 @@ class Stems:
         edges[:, BASE] = np.cumsum(size) - size
         owner = indexes[:, OWNER]
         buckets = np.array([power_of_two(int(r)) for r in room[owner]], np.int64)
-        indexes[:, SHIFT] = [shift_of(int(b)) for b in buckets]
-        indexes[:, HEADS] = np.cumsum(buckets) - buckets
+        total = self._spread_out(buckets)
         self.rows = arena.array(f"{name}.rows", np.int64, int(size.sum()))
-        self.head = arena.array(f"{name}.head", np.int32, int(buckets.sum()), -1)
+        self.head = arena.array(f"{name}.head", np.int32, total, -1)
         for i, frame in enumerate(self.frames):
             frame.fit(int(room[i]))
             self.table(i)[: len(held[i])] = held[i]
             if not self._lazy:
                 self.link(i, int(edges[i, TAIL]), int(edges[i, USED]))
         self.linked[:] = 0
+
+    def _spread_out(self, buckets: Ints) -> int:
+        """Say where the buckets of every index lie; how many there are in all."""
+        total, placed = 0, set()
+        for one, two in self._alike:
+            most, least = max(buckets[one], buckets[two]), min(buckets[one], buckets[two])
+            if most <= TIMES * least:
+                self.indexes[[one, two], HEADS] = total, total + 1
+                self.indexes[[one, two], SHIFT] = shift_of(int(most))
+                placed |= {one, two}
+                total += 2 * int(most)
+        for k in range(len(buckets)):
+            if k not in placed:
+                self.indexes[k, [HEADS, SHIFT]] = total, shift_of(int(buckets[k]))
+                total += self._cells * int(buckets[k])
+        return total

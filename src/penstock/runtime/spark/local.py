@@ -27,6 +27,8 @@ SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Spark's list of files read is written anew with every tenth batch and has all of them; of old ones ten minutes' worth would stay.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "60s",
 }
 HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """If all executors are on this machine; otherwise Spark finds out by which name they reach the driver."""
