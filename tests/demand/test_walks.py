@@ -145,14 +145,16 @@ def fed(session: Session, rows: int, selective: int) -> None:
 
 
 def test_rows_stop_at_once_where_nobody_stands_behind_their_partners() -> None:
-    """A row of b has 50 partners in a; that hardly one of them has a partner in c, a horizon knows."""
+    """A row of b has 50 partners in a; those that have no partner in c it does not even meet."""
     made, matched = {}, {}
     for demand in DEMANDS:
         session, query = chain(demand=demand)
         fed(session, 6000, 100_000)
         (walk,) = walks(session)
         made[demand], matched[demand] = walk.counted()["made"], query.matched
-        assert (walk._questions.kept == [(2, 0), (0, 1)]) == (demand == "jit")
+        met = walk._backing.there(0, walk._indexes[0, 1])
+        assert (met < 20) if demand == "jit" else (met == 200)
+        assert walk._questions.kept == [], "so that there is nothing left to ask"
     assert len(set(matched.values())) == 1
     assert matched["off"] > 0
     assert made["jit"] < made["off"] / 3

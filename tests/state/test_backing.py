@@ -24,47 +24,90 @@ def check(join: FifoJoin) -> tuple[int, int]:
     """Alive rows that are not backed, and all."""
     backing, stems = join._backing, join._stems
     spared = rows = 0
-    for a, c, index, back in backing.pairs.tolist():
-        keys = []
-        for edge, own in ((a, index), (c, back)):
-            tail, used = (int(stems.edges[edge, f]) for f in (chains.TAIL, chains.USED))
-            keys.append(stems.table(edge)[tail:used, int(stems.indexes[own, chains.FIELD])])
-        begin = int(backing.at[a, c]) + int(stems.edges[a, chains.TAIL])
-        backed = backing.backed[begin : begin + len(keys[0])]
-        assert not np.isin(keys[0][backed == 0], keys[1]).any(), (a, c)
+    missing: dict[int, set[int]] = {k: set() for k in range(len(stems.indexes))}
+    for a, c, index in backing.pairs.tolist():
+        tail, used = (int(stems.edges[a, f]) for f in (chains.TAIL, chains.USED))
+        backed = backing.backed[backing.at[a, c] + tail : backing.at[a, c] + used]
+        keys = stems.table(a)[tail:used, stems.indexes[index, chains.FIELD]]
+        theirs = stems.table(c)[stems.edges[c, chains.TAIL] : stems.edges[c, chains.USED], 1]
+        assert not np.isin(keys[backed == 0], theirs).any(), (a, c)
         spared, rows = spared + int((backed == 0).sum()), rows + len(backed)
+        for other in range(*stems.first_index[a : a + 2].tolist()):
+            if other != index:
+                missing[other] |= {tail + int(n) for n in np.flatnonzero(backed == 0)}
+    for index, out in missing.items():
+        edge = int(stems.indexes[index, chains.OWNER])
+        tail, used = (int(stems.edges[edge, f]) for f in (chains.TAIL, chains.USED))
+        assert reached(stems, index) == sorted(set(range(tail, used)) - out), index
+        assert backing.there(edge, index) == used - tail - len(out)
     return spared, rows
+
+
+def reached(stems: Stems, index: int) -> list[int]:
+    """Live rows in the chains of an index; in each the newest first."""
+    edge = int(stems.indexes[index, chains.OWNER])
+    tail, halves = int(stems.edges[edge, chains.TAIL]), stems._parts(edge, np.int32)
+    found = []
+    for s in stems._buckets(index).tolist():
+        before = 1 << 31
+        while s >= tail:
+            assert s < before
+            found.append(s)
+            before, s = s, int(halves[s, stems.indexes[index, chains.LINK]])
+    return sorted(found)
+
+
+class Run:
+    """Steps of rows, some of many and some of few, so that rooms grow and rows slide."""
+
+    def __init__(self, text: str, seed: int) -> None:
+        self.names = "abc" if text is STAR else "abcd"
+        self.session = penstock.connect(join="mjoin")
+        for name in self.names:
+            self.session.execute(
+                f"CREATE STREAM {name} (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0"
+            )
+        self.session.query(text, name="q")
+        self.drawn = np.random.default_rng(seed)
+
+    def step(self, number: int) -> FifoJoin:
+        for name in self.names:
+            n = int(self.drawn.integers(1, 40 if number % 20 < 10 else 4))
+            ts = np.sort(self.drawn.integers(number * 50, number * 50 + 50, n))
+            x, y = (self.drawn.integers(0, most, n).astype("i4") for most in (30, 900))
+            self.session.push(name, {"ts": ts, "x": x, "y": y})
+        self.session.advance(number * 50 + 49)
+        (join,) = (
+            operator
+            for tail in self.session.engine.tails.values()
+            for operator, _ in tail.pipeline.stages
+            if isinstance(operator, FifoJoin)
+        )
+        return join
 
 
 @pytest.mark.parametrize("text", [STAR, CHAIN], ids=["star", "chain"])
 @pytest.mark.parametrize("seed", range(4))
 def test_who_is_not_backed_has_nobody(text: str, seed: int) -> None:
-    drawn = np.random.default_rng(seed)
-    names = "abc" if text is STAR else "abcd"
-    session = penstock.connect(join="mjoin")
-    for name in names:
-        session.execute(f"CREATE STREAM {name} (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0")
-    session.query(text, name="q")
-    spared = rows = asked = 0
+    run = Run(text, seed)
+    spared = rows = 0
     with hurried(seed, 0.3):  # trials of questions come and go
-        for step in range(60):
-            busy = 40 if step % 20 < 10 else 4  # room grows, rows slide
-            for name in names:
-                n = int(drawn.integers(1, busy))
-                ts = np.sort(drawn.integers(step * 50, step * 50 + 50, n))
-                x, y = drawn.integers(0, 30, n), drawn.integers(0, 900, n)
-                session.push(name, {"ts": ts, "x": x.astype("i4"), "y": y.astype("i4")})
-            session.advance(step * 50 + 49)
-            (join,) = (
-                operator
-                for tail in session.engine.tails.values()
-                for operator, _ in tail.pipeline.stages
-                if isinstance(operator, FifoJoin)
-            )
+        for number in range(60):
+            join = run.step(number)
             found = check(join)
-            spared, rows, asked = spared + found[0], rows + found[1], join.counted()["asked"]
+            spared, rows = spared + found[0], rows + found[1]
     assert 0 < spared < rows
-    assert asked, "some rows came by walks that do not tell"
+    assert join.counted()["asked"], "some rows came by walks that do not tell"
+
+
+def test_all_enter_if_horizons_are_raised_by_them() -> None:
+    run = Run(STAR, 11)
+    for number in range(30):
+        join = run.step(number)
+    assert not join._backing.fit([])
+    assert check(join)[0] > 0
+    assert join._backing.fit(join._indexes)
+    assert check(join)[0] == 0
 
 
 def test_indexes_that_are_compared_lie_side_by_side() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.hashing import mix, spread
-from penstock.kernels.jit import inline, ix, kernel, prefetch
+from penstock.kernels.jit import inline, ix, kernel, part, prefetch
 
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, SHIFT, LINK = 0, 1, 2, 3, 4
@@ -160,18 +160,20 @@ def in_turn(times, bounds, at, firsts, out_ts, out_side, out_slot):
 
 (
     TARGET, T_BASE, T_WIDTH, T_TAIL, T_FIELD, T_HEADS, T_SHIFT, T_LINK, GIVER, G_BASE, G_WIDTH, G_FIELD,
-    ASK, BACKS, KNOWS,
-) = range(15)  # fmt: skip
-HOP = 15
+    T_INDEX, G_INDEX, BACKS, KNOWS, RARE,
+) = range(17)  # fmt: skip
+HOP = 17
+SELDOM = 0.3
+"""Partners a probe, below which most rows meet nobody."""
 
 
 @kernel
-def hops(edges, indexes, order, places, plan):
+def hops(edges, indexes, order, places, asks, fan, plan):
     """All a walk looks up about its hops, side by side: order[i, h] = (edge to visit, its index, edge that gives
     the key, its index) for hop h of rows of edge i.
 
-    Where it says which rows are backed (`state.backing`, -1: nowhere): of those that give the key, for whom the edge to visit is a leaf; of those that are
-    visited, for whom edge i is one; of those of edge i, which will know whether they have a partner there.
+    Where it says which rows are backed (`state.backing`, -1: nowhere): of those that are visited, for whom edge i is a leaf; of those of
+    edge i, for whom the edge they visit first is one (if it `asks`), and whether few of them meet anybody there.
     """
     at = 0
     for i in range(order.shape[0]):
@@ -189,33 +191,57 @@ def hops(edges, indexes, order, places, plan):
             plan[at + G_BASE] = edges[giver, BASE]
             plan[at + G_WIDTH] = edges[giver, WIDTH]
             plan[at + G_FIELD] = indexes[key, FIELD]
-            plan[at + ASK] = places[giver, target] if giver != i else -1
+            plan[at + T_INDEX] = index
+            plan[at + G_INDEX] = key
             plan[at + BACKS] = -1 if h else places[target, i]
-            plan[at + KNOWS] = -1 if h else places[i, target]
+            plan[at + KNOWS] = places[i, target] if asks and h == 0 else -1
+            plan[at + RARE] = plan[at + KNOWS] >= 0 and 0 <= fan[i, target] < SELDOM
             at += HOP
 
 
+@inline
+def enter(own, slot, i, only, but, indexes, first_index, rows, halves, head):
+    """Put a new row of edge i into its indexes: all of them, or `only` the one called `but`."""
+    for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
+        if only and index != but:
+            continue
+        k = rows[ix(own + indexes[ix(index), FIELD])]
+        b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
+        halves[ix(2 * own + indexes[ix(index), LINK])] = head[ix(b)]
+        head[ix(b)] = slot
+
+
+@part
+def enter_late(s, a, but, edges, indexes, first_index, rows, halves, head):
+    """Put a row of edge a into its indexes but one, behind the rows that came after it."""
+    base, width = edges[ix(a), BASE], edges[ix(a), WIDTH]
+    p = base + s * width
+    for index in range(first_index[ix(a)], first_index[ix(a + 1)]):
+        if index == but:
+            continue
+        link_ = indexes[ix(index), LINK]
+        k = rows[ix(p + indexes[ix(index), FIELD])]
+        b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
+        after = np.int64(head[ix(b)])
+        if after < s:
+            head[ix(b)] = s
+        else:
+            before = after
+            after = np.int64(halves[ix(2 * (base + before * width) + link_)])
+            while after > s:
+                before = after
+                after = np.int64(halves[ix(2 * (base + before * width) + link_)])
+            halves[ix(2 * (base + before * width) + link_)] = s
+        halves[ix(2 * p + link_)] = after
+
+
 @kernel
-def doubt(sides, slots, pairs, places, backed, edges, indexes, rows, halves, head):
-    """Say that rows are backed which have entered by walks that do not tell, and those that rows of their leaves meet."""
-    for e in range(sides.shape[0]):
-        i = np.int64(sides[ix(e)])
-        slot = np.int64(slots[ix(e)])
-        for c in range(pairs.shape[0]):
-            a = pairs[ix(c), 0]
-            at = places[ix(a), ix(pairs[ix(c), 1])]
-            if i == a:
-                backed[ix(at + slot)] = 1
-            elif i == pairs[ix(c), 1]:
-                index, own = pairs[ix(c), 2], pairs[ix(c), 3]
-                k = rows[ix(edges[ix(i), BASE] + slot * edges[ix(i), WIDTH] + indexes[ix(own), FIELD])]
-                b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
-                s = np.int64(head[ix(b)])
-                while s >= edges[ix(a), TAIL]:
-                    p = edges[ix(a), BASE] + s * edges[ix(a), WIDTH]
-                    if rows[ix(p + indexes[ix(index), FIELD])] == k:
-                        backed[ix(at + s)] = 1
-                    s = np.int64(halves[ix(2 * p + indexes[ix(index), LINK])])
+def let_all_in(a, but, at, first, last, backed, edges, indexes, first_index, rows, halves, head):
+    """Put rows [first, last) of edge a that are not backed into its indexes; they are in one already."""
+    for s in range(first, last):
+        if not backed[ix(at + s)]:
+            backed[ix(at + s)] = 1
+            enter_late(s, a, but, edges, indexes, first_index, rows, halves, head)
 
 
 BLOCK = 32
@@ -225,9 +251,7 @@ FEW, TURNS = 2, 12
 
 
 @inline
-def look_ahead(
-    begin, end, sides, slots, edges, indexes, first_index, plan, backed, rows, halves, head, far, cursor
-):
+def look_ahead(begin, end, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor):
     """Bring what rows [begin, end) will meet on their first hop into the cache, and the buckets of their second (far = 2: and
     the first rows there): chains are followed all at once, a link a turn and without branches; those that have ended make room
     for the others."""
@@ -235,13 +259,12 @@ def look_ahead(
     for e in range(begin, end):
         i = np.int64(sides[ix(e)])
         own = edges[ix(i), BASE] + np.int64(slots[ix(e)]) * edges[ix(i), WIDTH]
-        for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
-            k = rows[ix(own + indexes[ix(index), FIELD])]
-            prefetch(
-                head,
-                indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT])),
-            )
         q = i * hops * HOP
+        for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
+            if plan[ix(q + RARE)] and index != plan[ix(q + G_INDEX)]:
+                continue
+            k = rows[ix(own + indexes[ix(index), FIELD])]
+            prefetch(head, indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT])))
         k = rows[ix(own + plan[ix(q + G_FIELD)])]
         b = plan[ix(q + T_HEADS)] + CELLS * np.int64(spread(k, plan[ix(q + T_SHIFT)]))
         prefetch(head, b)
@@ -254,7 +277,6 @@ def look_ahead(
         p = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
         cursor[0, ix(left)] = q
         cursor[1, ix(left)] = p
-        cursor[4, ix(left)] = s
         is_live = s >= plan[ix(q + T_TAIL)]
         prefetch(rows, p if is_live else 0)
         left += is_live
@@ -273,10 +295,7 @@ def look_ahead(
             p = cursor[1, ix(j)]
             s = np.int64(halves[ix(2 * p + plan[ix(q + T_LINK)])])
             z = q + HOP
-            ask = plan[ix(z + ASK)]
-            if plan[ix(z + GIVER)] == plan[ix(q + TARGET)] and (
-                ask < 0 or backed[ix(ask + cursor[4, ix(j)])]
-            ):
+            if plan[ix(z + GIVER)] == plan[ix(q + TARGET)]:
                 k = rows[ix(p + plan[ix(z + G_FIELD)])]
                 b = plan[ix(z + T_HEADS)] + CELLS * np.int64(spread(k, plan[ix(z + T_SHIFT)]))
                 prefetch(head, b)
@@ -286,7 +305,6 @@ def look_ahead(
             after = plan[ix(q + T_BASE)] + s * plan[ix(q + T_WIDTH)]
             cursor[0, ix(on)] = q
             cursor[1, ix(on)] = after
-            cursor[4, ix(on)] = s
             is_live = s >= plan[ix(q + T_TAIL)]
             prefetch(rows, after if is_live else 0)
             on += is_live
@@ -295,15 +313,15 @@ def look_ahead(
 
 @kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, first_index, plan, first_pair, pairs, places, backed, rows, halves, head, far,
-    cursor, work, stats, out_ts, out_exp, out_slot,
+    begin, n, times, sides, slots, edges, indexes, first_index, plan, first_pair, pairs, places, backed, latest, rows, halves, head,
+    far, cursor, work, stats, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """Join FIFO edges event at a time: each row walks the other edges' SteMs, then enters its own.
 
     For three or more edges. Rows come in (time, side) order, so every result is made once, by its last arrival, in
-    time order. `plan` comes from `hops`, `pairs`, `places` and `backed` from `state.backing`; `work` is four scratch arrays, one entry an edge. stats[i, h] counts
-    (probes, partners met); one that is spared since the row is not backed counts, too. n results are there already. Stops before a row whose results do
-    not fit; returns (rows done, results).
+    time order. `plan` comes from `hops`, `pairs` to `latest` from `state.backing`; `work` is four scratch arrays, one entry an edge.
+    stats[i, h] counts (probes, partners met). n results are there already. Stops before a row whose results do not fit; returns
+    (rows done, results).
     """
     room = out_ts.shape[0]
     hops = edges.shape[0] - 1
@@ -316,20 +334,7 @@ def walk(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(
-                e,
-                ahead,
-                sides,
-                slots,
-                edges,
-                indexes,
-                first_index,
-                plan,
-                backed,
-                rows,
-                halves,
-                head,
-                far,
-                cursor,
+                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
             )
         i = np.int64(sides[ix(e)])
         t = times[ix(e)]
@@ -349,12 +354,7 @@ def walk(
             tail = plan[ix(q + T_TAIL)]
             field, link_ = plan[ix(q + T_FIELD)], plan[ix(q + T_LINK)]
             if down:
-                giver, ask = plan[ix(q + GIVER)], plan[ix(q + ASK)]
-                if ask >= 0 and not backed[ix(ask + at[ix(giver)])]:
-                    stats[ix(i), ix(h), 0] += 1
-                    h -= 1
-                    down = False
-                    continue
+                giver = plan[ix(q + GIVER)]
                 k = rows[
                     ix(plan[ix(q + G_BASE)] + at[ix(giver)] * plan[ix(q + G_WIDTH)] + plan[ix(q + G_FIELD)])
                 ]
@@ -377,7 +377,6 @@ def walk(
                     plan[ix(z + T_SHIFT)],
                     plan[ix(z + T_LINK)],
                 )
-                ask = plan[ix(z + ASK)]
                 is_next = giver == target  # else the key is the same for all that are met
                 g = np.int64(0) if is_next else plan[ix(z + G_BASE)] + at[ix(giver)] * plan[ix(z + G_WIDTH)]
                 met = 0
@@ -388,11 +387,19 @@ def walk(
                         break
                     if rows[ix(p + field)] == k:
                         met += 1
-                        if backs >= 0:
+                        if backs >= 0 and not backed[ix(backs + s)]:
                             backed[ix(backs + s)] = 1
-                        if ask >= 0 and not backed[ix(ask + (s if is_next else at[ix(giver)]))]:
-                            s = np.int64(halves[ix(2 * p + link_)])
-                            continue
+                            enter_late(
+                                s,
+                                target,
+                                plan[ix(q + T_INDEX)],
+                                edges,
+                                indexes,
+                                first_index,
+                                rows,
+                                halves,
+                                head,
+                            )
                         k2 = rows[ix((p if is_next else g) + g_field)]
                         s2 = np.int64(head[ix(l_heads + CELLS * np.int64(spread(k2, l_shift)))])
                         while s2 >= l_tail:
@@ -433,22 +440,22 @@ def walk(
                 continue
             stats[ix(i), ix(h), 1] += 1
             next_[ix(h)] = np.int64(halves[ix(2 * p + link_)])
-            if backs >= 0:
+            if backs >= 0 and not backed[ix(backs + s)]:
                 backed[ix(backs + s)] = 1
+                enter_late(s, target, plan[ix(q + T_INDEX)], edges, indexes, first_index, rows, halves, head)
             at[ix(target)] = s
             ends[ix(h + 1)] = min(ends[ix(h)], rows[ix(p)])
             h += 1
             down = True
         for c in range(first_pair[ix(i)], first_pair[ix(i + 1)]):
             backed[ix(places[ix(i), ix(pairs[ix(c), 1])] + slot)] = 1
-        knows = plan[ix(i * hops * HOP + KNOWS)]
-        if knows >= 0:
-            backed[ix(knows + slot)] = stats[ix(i), 0, 1] > known
-        for index in range(first_index[ix(i)], first_index[ix(i + 1)]):
-            k = rows[ix(own + indexes[ix(index), FIELD])]
-            b = indexes[ix(index), HEADS] + CELLS * np.int64(spread(k, indexes[ix(index), SHIFT]))
-            halves[ix(2 * own + indexes[ix(index), LINK])] = head[ix(b)]
-            head[ix(b)] = slot
+        q = i * hops * HOP
+        knows = plan[ix(q + KNOWS)]
+        alone = knows >= 0 and stats[ix(i), 0, 1] == known
+        if alone:
+            backed[ix(knows + slot)] = 0
+            latest[ix(i), ix(plan[ix(q + TARGET)])] = slot
+        enter(own, slot, i, alone, plan[ix(q + G_INDEX)], indexes, first_index, rows, halves, head)
     return times.shape[0], n
 
 

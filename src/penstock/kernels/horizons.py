@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.chains import (
+    BACKS,
     BASE,
     BLOCK,
     CELLS,
@@ -39,6 +40,7 @@ from penstock.kernels.chains import (
     T_BASE,
     T_FIELD,
     T_HEADS,
+    T_INDEX,
     T_LINK,
     T_SHIFT,
     T_TAIL,
@@ -47,6 +49,8 @@ from penstock.kernels.chains import (
     TARGET,
     USED,
     WIDTH,
+    enter,
+    enter_late,
     look_ahead,
 )  # fmt: skip
 from penstock.kernels.hashing import spread
@@ -199,10 +203,27 @@ def fill(d, t, tables, into, horizons, edges, indexes, rows, halves, head):
             raised(d, rows[ix(p + field)], end, t, tables, horizons)
 
 
+@part
+def let_in(own, t, backs, q, plan, edges, indexes, first_index, backed, rows, halves, head):
+    """Rows that a new row of their leaf meets are backed from now on, whether it is followed or not."""
+    target, base, width = plan[q + TARGET], plan[q + T_BASE], plan[q + T_WIDTH]
+    k = rows[ix(own + plan[q + G_FIELD])]
+    s = np.int64(head[plan[q + T_HEADS] + CELLS * np.int64(spread(k, plan[q + T_SHIFT]))])
+    while s >= plan[q + T_TAIL]:
+        p = base + s * width
+        if rows[ix(p)] <= t:
+            break
+        if rows[ix(p + plan[q + T_FIELD])] == k and not backed[backs + s]:
+            backed[backs + s] = 1
+            enter_late(s, target, plan[q + T_INDEX], edges, indexes, first_index, rows, halves, head)
+        s = np.int64(halves[ix(2 * p + plan[q + T_LINK])])
+
+
 @kernel
 def walk(
     begin, n, times, sides, slots, edges, indexes, first_index, plan, questions, question_at, empty, newest,
-    tables, into, out_of, horizons, climb, backed, rows, halves, head, far, cursor, work, stats, asked, counted, out_ts, out_exp, out_slot,
+    tables, into, out_of, horizons, climb, first_pair, pairs, places, backed, latest, rows, halves, head, far, cursor, work, stats, asked,
+    counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
     """`chains.walk` where questions are put for what is bound.
 
@@ -218,20 +239,7 @@ def walk(
         if e == ahead:
             ahead = min(e + BLOCK, times.shape[0])
             look_ahead(
-                e,
-                ahead,
-                sides,
-                slots,
-                edges,
-                indexes,
-                first_index,
-                plan,
-                backed,
-                rows,
-                halves,
-                head,
-                far,
-                cursor,
+                e, ahead, sides, slots, edges, indexes, first_index, plan, rows, halves, head, far, cursor
             )
         i = np.int64(sides[e])
         t = times[e]
@@ -251,6 +259,10 @@ def walk(
                 question_at[i, 0], question_at[i, 1], t, questions, tables, horizons, edges, indexes, rows, halves, head, at, asked
             )  # fmt: skip
         h = 0 if go else -1
+        q = i * hops * HOP
+        backs = plan[q + BACKS]
+        if backs >= 0 and latest[plan[q + TARGET], i] >= plan[q + T_TAIL]:
+            let_in(own, t, backs, q, plan, edges, indexes, first_index, backed, rows, halves, head)
         down = True
         while h >= 0:
             q = (i * hops + h) * HOP
@@ -342,11 +354,9 @@ def walk(
                 stats[i, h, NOBODY] += some[h] == 0
                 h -= 1
                 down = False
-        for index in range(first_index[i], first_index[i + 1]):
-            k = rows[ix(own + indexes[index, FIELD])]
-            b = indexes[index, HEADS] + CELLS * np.int64(spread(k, indexes[index, SHIFT]))
-            halves[ix(2 * own + indexes[index, LINK])] = head[b]
-            head[b] = slot
+        for c in range(first_pair[i], first_pair[i + 1]):
+            backed[places[i, pairs[c, 1]] + slot] = 1
+        enter(own, slot, i, False, 0, indexes, first_index, rows, halves, head)
         newest[i] = rows[ix(own)]
         for c in range(out_of.shape[1]):
             d = out_of[i, c]

@@ -27,6 +27,7 @@ from penstock.operators.cycles import Cycles
 from penstock.operators.entering import entered
 from penstock.operators.questions import Questions
 from penstock.plan.expressions import Expression, columns
+from penstock.plan.trees import Demand
 from penstock.state.backing import Backing
 from penstock.state.stems import Stems
 
@@ -120,7 +121,9 @@ class FifoJoin:
             self._order = site.arena.array(f"{site.name}.order", np.int64, (n, n - 1, 4), -1)
             if self._order[0, 0, 0] < 0:
                 self._plan()
-        self._backing = Backing(self._stems, {} if self._cycles else self._indexes)
+        self._backing = Backing(
+            self._stems, {} if is_cyclic else self._indexes, f"{site.name}.backed", demand is Demand.JIT
+        )
         self._follow()
         self._ends = np.full(n, horizons.NEVER)
         self._room = 1024
@@ -146,7 +149,7 @@ class FifoJoin:
         """Of live rows: what is written of each and a bucket in every index; and all horizons."""
         stems = self._stems
         total = int(self._questions.horizons.nbytes) + (self._cycles.bits.nbytes if self._cycles else 0)
-        total += self._backing.nbytes
+        total += int(self._backing.backed.nbytes)
         for rows, width, maker, frame in zip(
             stems.sizes, stems.edges[:, chains.WIDTH].tolist(), self._keys, stems.frames, strict=True
         ):
@@ -196,12 +199,12 @@ class FifoJoin:
         """Partners met per probe, smoothed; walks follow when one has moved by a tenth."""
         moved = False
         fan = self._fan
-        sizes = self._stems.sizes
         for i, hops in enumerate(stats[:, :, :2].tolist()):
             for h, (probes, met) in enumerate(hops):
                 if probes:
                     target, giver = int(self._order[i, h, 0]), int(self._order[i, h, 2])
-                    self._count(giver, target, probes, met, sizes[target])
+                    live = self._backing.there(target, int(self._order[i, h, 1]))
+                    self._count(giver, target, probes, met, live)
                     old, new = float(fan[i, target]), met / probes
                     if old >= 0:
                         new = old + min(1.0, probes / 4096) * (new - old)
@@ -295,7 +298,15 @@ class FifoJoin:
     def _hops(self) -> Array:
         """What walks look up about their hops."""
         plan = np.empty(self._order.shape[0] * self._order.shape[1] * chains.HOP, np.int64)
-        chains.hops(self._stems.edges, self._stems.indexes, self._order, self._backing.at, plan)
+        chains.hops(
+            self._stems.edges,
+            self._stems.indexes,
+            self._order,
+            self._backing.at,
+            self._backing.asks,
+            self._fan,
+            plan,
+        )
         return plan
 
     def _run_two(self, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
@@ -317,6 +328,8 @@ class FifoJoin:
         while done < len(ts):
             if questions.due:
                 questions.turn(self._order, self._fan, int(ts[done]))
+                if questions.kept and self._backing.fit(questions.kept):
+                    questions.lay_out(int(ts[done]))
                 self._follow()
             last = done + questions.span(len(ts) - done)
             if questions.plain:
@@ -324,18 +337,18 @@ class FifoJoin:
             else:
                 self._run_asking(done, ts[:last], side, slot, far, parts)
             done = last
-        self._arena.beside[self._name] = int(questions.horizons.nbytes) + self._backing.nbytes
+        self._arena.beside[self._name] = int(questions.horizons.nbytes)
 
     def _run_plain(self, done: int, ts: Array, side: Array, slot: Array, far: int, parts: list[Part]) -> None:
         stems, n = self._stems, len(self._keys)
         stats, work = np.zeros((n, n - 1, 2), np.int64), np.empty((4, n), np.int64)
-        cursor = np.empty((5, chains.BLOCK), np.int64)
+        cursor = np.empty((4, chains.BLOCK), np.int64)
         plan, backing = self._hops(), self._backing
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = chains.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan,
-                backing.first, backing.pairs, backing.at, backing.backed, stems.rows, stems.halves, stems.head, far, cursor, work, stats, *out,
+                *backing.arrays, stems.rows, stems.halves, stems.head, far, cursor, work, stats, *out,
             )  # fmt: skip
             return walked
 
@@ -351,7 +364,7 @@ class FifoJoin:
         questions.fitted(int(ts[done]))
         stats, work = np.zeros((n, n - 1, 4), np.int64), np.empty((5, n), np.int64)
         asked, counted = np.zeros((len(asked_of.questions), 2), np.int64), np.zeros(5, np.int64)
-        cursor = np.empty((5, chains.BLOCK), np.int64)
+        cursor = np.empty((4, chains.BLOCK), np.int64)
         plan = self._hops()
         newest = self._newest(side[done:], slot[done:]) if asked_of.empty else self._ends
 
@@ -359,7 +372,7 @@ class FifoJoin:
             walked: tuple[int, int] = horizons.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.first_index, plan, asked_of.questions,
                 asked_of.question_at, asked_of.empty, newest, questions.tables, questions.into, questions.out_of, questions.horizons,
-                questions.climb, self._backing.backed, stems.rows, stems.halves, stems.head, far, cursor, work, stats, asked, counted,
+                questions.climb, *self._backing.arrays, stems.rows, stems.halves, stems.head, far, cursor, work, stats, asked, counted,
                 *out,
             )  # fmt: skip
             return walked
@@ -367,7 +380,6 @@ class FifoJoin:
         first = done
         self._into(done, len(ts), run, parts)
         self._arena.visits += int(stats[:, :, horizons.MET].sum() + asked[:, 0].sum() + counted[2])
-        self._backing.doubt(side[first : len(ts)], slot[first : len(ts)])
         questions.count(asked_of, len(ts) - first, stats, asked, counted)
         self._learn(stats)
 
