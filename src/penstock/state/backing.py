@@ -46,7 +46,7 @@ class Backing:
             self.fit(joined)
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> tuple[Ints, Ints, Ints, Array, Ints]:
         """What walks need."""
         return self.first, self.pairs, self.at, self.backed, self.latest
 
