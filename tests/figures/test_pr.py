@@ -39,7 +39,7 @@ def failed(result: dict[str, Any]) -> list[str]:
     [
         ("pr-6.7", Sizes((2,), rows=1, turns=1)),
         ("prj-7.4", Sizes((), rows=1, turns=1)),
-        ("prj-7.9", Sizes((), rows=5, turns=1)),
+        ("prj-7.9", Sizes((), rows=10, turns=1)),
     ],
 )
 def test_files_and_verdicts_are_made(name: str, sizes: Sizes, tmp_path: Path) -> None:

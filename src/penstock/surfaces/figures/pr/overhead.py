@@ -34,7 +34,7 @@ from penstock.surfaces.figures.tp.load import Load
 CALM, BUSY = "calm", "busy"
 ENOUGH = 1 << 50
 """A budget that is never spent."""
-SHORT = 0.85
+SHORT = 0.7
 """Of what a push takes: so much is there when it is to be busy."""
 PUSH = 0.5
 TICKS, POSTS = 1_000.0, 400.0
