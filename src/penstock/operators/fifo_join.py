@@ -19,7 +19,7 @@ import numpy as np
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
-from penstock.kernels import chains, cycles, horizons
+from penstock.kernels import chains, cycles, horizons, two
 from penstock.operators.abilities import Holding, Share
 from penstock.operators.conditions import Equality, KeyMaker, Residual, Tester, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
@@ -102,11 +102,10 @@ class FifoJoin:
             [s[k].type for k in stored] + keys.strings
             for s, stored, keys in zip(schemas, self._stored, self._keys, strict=True)
         ]
-        pairs = len(self._index) // 2
+        is_cyclic = len(self._index) // 2 > n - 1
         counts = [k.count for k in self._keys]
         first = np.cumsum(counts) - counts
         self._indexes = {(i, j): int(first[i]) + k for (i, j), k in self._index.items()}
-        is_cyclic = pairs > n - 1
         alike = _alike(self._indexes) if not is_cyclic else []
         self._stems = Stems(site.arena, site.name, types, counts, lazy=is_cyclic, alike=alike)
         demand = site.upkeep.demand
@@ -314,7 +313,7 @@ class FifoJoin:
         cursor = np.empty((3, chains.BLOCK), np.int64)
 
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
-            walked: tuple[int, int] = chains.walk_two(
+            walked: tuple[int, int] = two.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.rows, stems.halves, stems.head, far, cursor, *out
             )  # fmt: skip
             return walked
