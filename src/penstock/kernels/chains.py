@@ -14,8 +14,8 @@ from penstock.kernels.jit import inline, ix, kernel, part, prefetch
 USED, TAIL, ROOM, BASE, WIDTH = 0, 1, 2, 3, 4
 OWNER, FIELD, HEADS, SHIFT, LINK = 0, 1, 2, 3, 4
 CELLS = 2
-"""Of a bucket, where more than two edges are joined: two indexes that are asked for the same keys lie side by side. A number that a walk looks up
-instead takes what this saves."""
+"""Of a bucket: two indexes that are asked for the same keys lie side by side. Were it a number that walks look up, that would take what this
+saves."""
 AHEAD = 16
 """Rows after which what was asked for is there."""
 

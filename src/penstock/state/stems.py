@@ -229,7 +229,7 @@ class Stems:
                 self.indexes[[one, two], HEADS] = total, total + 1
                 self.indexes[[one, two], SHIFT] = shift_of(int(most))
                 placed |= {one, two}
-                total += 2 * int(most)
+                total += chains.CELLS * int(most)
         for k in range(len(buckets)):
             if k not in placed:
                 self.indexes[k, [HEADS, SHIFT]] = total, shift_of(int(buckets[k]))

@@ -183,11 +183,11 @@ def run(
             )
             rank = changes["__rank"].fill_null(0).to_numpy()
             ages = watch.ages(came, step)
-            if budget is not None and not budget.wall:
-                ages = ages + pipeline.owed
             if traditional and budget is not None:
                 kept = ages <= useful + budget.lasts
                 came, rank, ages = came[kept], rank[kept], ages[kept]
+            if budget is not None and not budget.wall:
+                ages = ages + pipeline.owed  # who has a lifespan is not judged by it either
             np.add.at(told, (came, rank), 1)
             np.add.at(late, (came, rank), ages)
         if budget is not None:
