@@ -1,4 +1,5 @@
-"""Joins that make up their mind every few rows, and by lot: which questions are put, and which horizons are kept."""
+"""Joins that make up their mind every few rows, and by lot: which questions are put, which horizons are kept, and whether trees keep
+partial results."""
 
 from __future__ import annotations
 
@@ -7,15 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.kernels import tree as kernel
 from penstock.operators import cycles, questions
 from penstock.operators.questions import Directed, Questions
+from penstock.operators.tree_join import TreeJoin
+
+
+def change(join: TreeJoin) -> None:
+    """After its next row a tree keeps partial results, or no longer does."""
+    state = join._state
+    for which in (kernel.CHANGES, kernel.CROWDED):
+        state.regs[int(state.spec[kernel.COUNT]) + which] = 1
 
 
 @contextmanager
 def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
     """Whatever is chosen, answers are the same; so here it need not be what pays."""
     rng = random.Random(seed)
-    decide, tables = Questions._decide, Questions._tables
+    decide, tables, step = Questions._decide, Questions._tables, TreeJoin.step
     lengths = questions.TRIAL, questions.FIRST, questions.MOST
     worth = cycles.LONELY, cycles.UPKEEP, cycles.GROWN
 
@@ -29,7 +39,13 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
         self._chosen = [question for question in self._every() if rng.random() < share]
         self._empty = rng.random() < share
 
+    def drawn_step(self: TreeJoin, *given: Any) -> Any:
+        if self._state.spec[kernel.DEMAND] == kernel.JIT and not self._state._nested and rng.random() < 0.2:
+            change(self)
+        return step(self, *given)
+
     Questions._decide, Questions._tables = drawn, drawn_tables  # type: ignore[method-assign]
+    TreeJoin.step = drawn_step  # type: ignore[method-assign]
     questions.TRIAL, questions.FIRST, questions.MOST = 3, 1, 3
     # Every hop has its filter, or those that pay; they are laid out anew all the time, or seldom. Questions are all tried.
     cycles.LONELY, cycles.UPKEEP, cycles.GROWN = -1.0, rng.choice((-1.0, 8.0)), rng.choice((0, 2))
@@ -37,5 +53,6 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
         yield
     finally:
         Questions._decide, Questions._tables = decide, tables  # type: ignore[method-assign]
+        TreeJoin.step = step  # type: ignore[method-assign]
         questions.TRIAL, questions.FIRST, questions.MOST = lengths
         cycles.LONELY, cycles.UPKEEP, cycles.GROWN = worth

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import penstock
 
+from .hurried import change
 from .test_equal import joins
 from .test_gate import rest
 
@@ -76,6 +77,12 @@ class Suspended(RuleBasedStateMachine):
         """For so many rows nobody is asked: what waits by then goes on to."""
         (join,) = joins(self.sessions["jit"][0])
         rest(join, events)
+
+    @rule()
+    def change(self) -> None:
+        """From the next row on partial results are kept, or no longer."""
+        (join,) = joins(self.sessions["jit"][0])
+        change(join)
 
     @rule()
     def look(self) -> None:

@@ -4,10 +4,10 @@
 asked: linked[x] rows are in index x, seen[j] rows of edge j have come. Invariant: whoever follows index x of edge j finds all
 live rows below seen[j] in it (`catch_up`).
 
-*Filters of pairs.* Hop h + 1 visits input z, which is compared with the row that hop h has just met and with some row g bound before. A
-filter (z; g, target) knows which pairs of words live rows of z have: in the bucket of the first word, three bits for the second. It
-denies most rows of hop h at a glance, and g's bucket is one line of the cache for all of them. Bits may say yes for others; no is true, as every
-live row of z below seen[z] has set its own (`note`). A bucket has a word a pane; a pane takes rows that follow each other, and is cleared
+*Filters of pairs.* An input z that is not bound yet is compared with the row that hop h has just met and with some row g bound before. A
+filter (z; g, target) knows which pairs of words live rows of z have: in the bucket of the first word, three bits for the second. That of the input
+visited next denies most rows of hop h at a glance, and g's bucket is one line of the cache for all of them; those of others look at what it lets pass.
+Bits may say yes for others; no is true, as every live row of z below seen[z] has set its own (`note`). A bucket has a word a pane; a pane takes rows that follow each other, and is cleared
 when the last of them has ended.
 """
 
@@ -21,11 +21,12 @@ from penstock.kernels.horizons import MET, NOBODY, PASSED, PROBES
 from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree_bits import among
 
-TARGET, INDEX, T_FIELD, GIVER, G_FIELD, CHECK, PUT, SIEVE, S_GIVER, S_FIELD, S_TARGET = range(11)
-HOP = 11
+TARGET, INDEX, T_FIELD, GIVER, G_FIELD, CHECK, PUT, SIEVE = range(8)
+HOP = 8
 """Of hop h of rows of an edge: whom to visit and by which index, where its rows have the key, who gives it, and where; the first thing
-to compare besides, the first question to put before it (those of the hop after it end both); the filter that knows the next hop (-1: none), whose row
-gives its bucket, and where; where rows visited have the other word."""
+to compare besides, the first question to put before it, the first sieve that its rows go through (those of the hop after it end all three)."""
+FILTERED, S_GIVER, S_FIELD, S_TARGET = range(4)
+"""Of a sieve: its filter, whose row gives the bucket, and where; where rows visited have the other word."""
 ASKED, ASKED_INDEX, ASKER, ASKER_FIELD = range(4)
 """Of a question: the input asked, its index, who asks, where its rows have the key."""
 OF, KEY, WORD, BITS, BUCKETS, UPTO, PANE, FILLED, LIMIT, UNTIL = range(10)
@@ -146,6 +147,27 @@ def same(p, first, last, checks, words, rows):
 
 
 @part
+def bucket_of(m, t, sieves, filters, seen, edges, rows, bits, pos, counted):
+    """Where a sieve's filter, which knows all rows that have come, has the words of the row bound before."""
+    f = sieves[ix(m), FILTERED]
+    come = seen[ix(filters[ix(f), OF])]
+    if filters[ix(f), UPTO] < come:
+        counted[NOTED] += note(f, come, t, filters, edges, rows, bits)
+    k = rows[ix(pos[ix(sieves[ix(m), S_GIVER])] + sieves[ix(m), S_FIELD])]
+    return filters[ix(f), BITS] + PANES * np.int64(spread(k, filters[ix(f), BUCKETS]))
+
+
+@part
+def passes(first, last, p, t, sieves, filters, seen, edges, rows, bits, pos, counted):
+    """Whether the filters of sieves [first, last) let a row pass."""
+    for m in range(first, last):
+        w = bucket_of(m, t, sieves, filters, seen, edges, rows, bits, pos, counted)
+        if not among(w, bits_of(rows[ix(p + sieves[ix(m), S_TARGET])]), bits):
+            return False
+    return True
+
+
+@part
 def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, halves, head, cursor):
     """Bring what rows [begin, end) will meet on their first hop into the cache, as `chains.look_ahead` does."""
     hops = edges.shape[0] - 1
@@ -182,10 +204,10 @@ def look_ahead(begin, end, sides, slots, edges, indexes, plan, rows, halves, hea
 
 @kernel
 def walk(
-    begin, n, times, sides, slots, edges, indexes, linked, seen, plan, checks, questions, empty, newest, filters, bits, rows, halves, head, far, cursor,
+    begin, n, times, sides, slots, edges, indexes, linked, seen, plan, checks, questions, sieves, empty, newest, filters, bits, rows, halves, head, far, cursor,
     work, words, stats, asked, counted, out_ts, out_exp, out_slot,
 ):  # fmt: skip
-    """`chains.walk` where a hop has more to compare than its key. See the constants for `plan`, `questions`, `filters`, `stats` and `counted`.
+    """`chains.walk` where a hop has more to compare than its key. See the constants for `plan`, `questions`, `sieves`, `filters`, `stats` and `counted`.
 
     checks: (where the visited row has the word, whose row gives the other, where). `empty`: an event is asked first whether
     any other input is empty, by the ends of their `newest` rows. Stops before a row whose results do not fit; returns (rows done, results).
@@ -193,7 +215,7 @@ def walk(
     room = out_ts.shape[0]
     edges_ = edges.shape[0]
     hops = edges_ - 1
-    at, pos, next_, wanted, ends, some, sieves = (
+    at, pos, next_, wanted, ends, some, buckets = (
         work[0],
         work[1],
         work[2],
@@ -233,7 +255,8 @@ def walk(
             target = plan[ix(q + TARGET)]
             base, width, field = edges[ix(target), BASE], edges[ix(target), WIDTH], plan[ix(q + T_FIELD)]
             link = indexes[ix(plan[ix(q + INDEX)]), LINK]
-            first, last, sieve = plan[ix(q + CHECK)], plan[ix(q + HOP + CHECK)], plan[ix(q + SIEVE)]
+            first, last = plan[ix(q + CHECK)], plan[ix(q + HOP + CHECK)]
+            sieve, beyond = plan[ix(q + SIEVE)], plan[ix(q + HOP + SIEVE)]
             if down:
                 come = seen[ix(target)]
                 tail = edges[ix(target), TAIL]
@@ -248,14 +271,8 @@ def walk(
                 wanted[h] = k
                 some[h] = 0
                 gather(first, last, checks, words, rows, pos)
-                if sieve >= 0:
-                    known = seen[ix(filters[ix(sieve), OF])]
-                    if filters[ix(sieve), UPTO] < known:
-                        counted[NOTED] += note(sieve, known, t, filters, edges, rows, bits)
-                    k2 = rows[ix(pos[ix(plan[ix(q + S_GIVER)])] + plan[ix(q + S_FIELD)])]
-                    sieves[h] = filters[ix(sieve), BITS] + PANES * np.int64(
-                        spread(k2, filters[ix(sieve), BUCKETS])
-                    )
+                if sieve < beyond:
+                    buckets[h] = bucket_of(sieve, t, sieves, filters, seen, edges, rows, bits, pos, counted)
                 stats[i, h, PROBES] += 1
             else:
                 tail = edges[ix(target), TAIL]
@@ -265,7 +282,9 @@ def walk(
             put = puts = np.int64(0)
             if h + 1 < hops:
                 put, puts = plan[ix(q + HOP + PUT)], plan[ix(q + 2 * HOP + PUT)]
-            other, w = plan[ix(q + S_TARGET)], sieves[h]
+            other, w = np.int64(0), buckets[h]
+            if sieve < beyond:
+                other = sieves[ix(sieve), S_TARGET]
             found = False
             met = passed = held = denied = 0
             while s >= tail:
@@ -274,9 +293,22 @@ def walk(
                 if rows[ix(p + field)] == k:
                     met += 1
                     if same(p, first, last, checks, words, rows):
-                        if sieve >= 0:
+                        if sieve < beyond:
                             held += 1
-                            if not among(w, bits_of(rows[ix(p + other)]), bits):
+                            if not among(w, bits_of(rows[ix(p + other)]), bits) or not passes(
+                                sieve + 1,
+                                beyond,
+                                p,
+                                t,
+                                sieves,
+                                filters,
+                                seen,
+                                edges,
+                                rows,
+                                bits,
+                                pos,
+                                counted,
+                            ):
                                 denied += 1
                                 s = after
                                 continue

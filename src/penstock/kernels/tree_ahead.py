@@ -94,16 +94,23 @@ def look_ahead(first, sides, seqs, spec, regs, rows, links, work):
 
 
 @part
-def look_further(k, seq, spec, regs, rows, links, bits):
-    """Of the event after that: the heads of its chains, what may wait for it, and where its own partial results will wait."""
-    sources = spec[SOURCES]
-    place = row_at(k, seq, regs)
-    path = spec[spec[PATH] + 2 * k]
-    parent, sibling = spec[path], spec[path + 1]
+def look_for_heads(k, place, spec, regs, rows, links):
+    """Of the event after that: where its chains begin, its own and its sibling's."""
+    sibling = spec[spec[spec[PATH] + 2 * k] + 1]
     h = own_key(k, place, spec, rows)
     r, other = spec[NODE] + k * NODE_WORDS, spec[NODE] + sibling * NODE_WORDS
     prefetch(links, regs[r + HEADS] + bucket(h, regs[r + BUCKETS]))
     prefetch(links, regs[other + HEADS] + bucket(h, regs[other + BUCKETS]))
+
+
+@part
+def look_further(k, seq, spec, regs, rows, links, bits):
+    """The same, what may wait for it, and where its own partial results will wait."""
+    sources = spec[SOURCES]
+    place = row_at(k, seq, regs)
+    path = spec[spec[PATH] + 2 * k]
+    parent, sibling = spec[path], spec[path + 1]
+    look_for_heads(k, place, spec, regs, rows, links)
     waited = regs[k * SOURCE_WORDS + WAITED]
     at = spec[spec[OUTSIDE] + 2 * k]
     for c in range(spec[spec[OUTSIDE] + 2 * k + 1]):

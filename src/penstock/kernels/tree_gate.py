@@ -1,22 +1,30 @@
-"""Whether it pays to ask before a partial result is made: if not, a tree runs for a while as if there were no demand.
+"""Whether it pays to ask before a partial result is made: if not, a tree runs for a while as if there were no demand. And whether it
+pays to keep those that are made: where hardly any is, a tree keeps none (`tree_bare`).
 
 Every turn of events what was not made is weighed against the rows looked at to know it and what every event costs. Rows are
 counted, not nanoseconds, so that a tree run again on the same rows does the same. While nobody is asked all partial results
-are made; what waits goes on to wait, and is taken up when its row comes, until it ends (docs/decisions/019).
+are made; what waits goes on to wait, and is taken up when its row comes, until it ends (docs/decisions/019). A tree that keeps
+nothing looks at rows anew for all that is wanted; when these are many, it is to keep again.
 """
 
 from __future__ import annotations
 
 from penstock.kernels.jit import kernel, part
 from penstock.kernels.tree import (
+    BEGAN,
+    CHANGES,
     COLUMN,
     COUNT,
+    CROWDED,
+    FORMER,
     INDEX,
+    KEPT,
     LOOKED,
     MADE,
     NEVER_KEPT,
     RESTING,
     RESUMED,
+    SIGHTED,
     SOURCE_WORDS,
     SOURCES,
     SPARED,
@@ -26,6 +34,7 @@ from penstock.kernels.tree import (
     TAIL,
     TURN,
     VISITS,
+    WALKED,
     WOKEN,
 )
 
@@ -38,6 +47,9 @@ FRUITFUL = 8
 """While windows fill: so many times as much was made as was not."""
 PARTNERS = 8
 """Partial results that a row set aside is taken to spare."""
+FEW, WALKING, LOOKS = 8, 2, 48
+"""A tree keeps nothing once fewer than one event in FEW makes a partial result; and keeps again once an event looks at LOOKS rows more than when it kept,
+which takes as long as remembering what waits. Rows that answers are completed from count WALKING times more: each is asked for when the one before is known."""
 
 
 @part
@@ -53,6 +65,7 @@ def count_event(spec, regs):
     if regs[c + RESTING] > 0:
         regs[c + RESTING] -= 1
         if regs[c + RESTING] == 0:
+            regs[c + KEPT] -= RESTS
             begin_turn(spec, regs)
         return
     regs[c + TURN] += 1
@@ -67,6 +80,8 @@ def begin_turn(spec, regs):
     regs[c + TURN] = 0
     regs[c + SPARED] = regs[c + SUPPRESSED] + PARTNERS * (regs[c + SUSPENDED] - regs[c + WOKEN])
     regs[c + LOOKED] = regs[c + VISITS] - regs[c + SUPPRESSED]
+    regs[c + BEGAN] = regs[c + MADE] + regs[c + RESUMED]
+    regs[c + SIGHTED], regs[c + WALKED] = regs[c + VISITS], 0
 
 
 @kernel
@@ -74,7 +89,8 @@ def weigh(spec, regs):
     """The end of a turn. While windows fill much waits, and is soon taken up: only where nearly all has been made by now, and nobody is
     aside, it is decided then. Nor is it where states are searched: there a partial result costs as much as all it is searched for."""
     c = spec[COUNT]
-    spared, looked, events = regs[c + SPARED], regs[c + LOOKED], regs[c + TURN]
+    spared, looked, events, began = regs[c + SPARED], regs[c + LOOKED], regs[c + TURN], regs[c + BEGAN]
+    regs[c + FORMER] = regs[c + VISITS] - regs[c + SIGHTED]
     begin_turn(spec, regs)
     spared, looked = regs[c + SPARED] - spared, regs[c + LOOKED] - looked
     ended = False
@@ -87,5 +103,28 @@ def weigh(spec, regs):
     else:
         denied = regs[c + SUPPRESSED] + regs[c + SUSPENDED] - regs[c + WOKEN]
         vain = regs[c + MADE] + regs[c + RESUMED] > FRUITFUL * (denied + 1)
-    if vain and not searched:
+    regs[c + KEPT] -= 1
+    if searched:
+        return
+    if vain:
         regs[c + RESTING] = EVENTS * RESTS
+    elif regs[c + KEPT] <= 0 and FEW * (regs[c + BEGAN] - began) < events:
+        change(spec, regs)
+
+
+@part
+def change(spec, regs):
+    """From the next event on partial results are to be kept, or no longer."""
+    regs[spec[COUNT] + CHANGES] = regs[spec[COUNT] + CROWDED] = 1
+
+
+@part
+def count_bare_event(spec, regs):
+    """One event more of a tree that keeps nothing."""
+    c = spec[COUNT]
+    regs[c + TURN] += 1
+    if regs[c + TURN] >= EVENTS:
+        looked = regs[c + VISITS] - regs[c + SIGHTED] + WALKING * regs[c + WALKED]
+        begin_turn(spec, regs)
+        if looked > regs[c + FORMER] + LOOKS * EVENTS:
+            change(spec, regs)

@@ -270,7 +270,7 @@ def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
     down = True
     visits = 0
     while level >= 0:
-        q = steps + 4 * level
+        q = steps + 5 * level
         target, via = spec[q], spec[q + 1]
         tail = regs[target * SOURCE_WORDS + TAIL]
         if down:

@@ -25,6 +25,7 @@ from penstock.kernels.tree import (
     FULL,
     IDLE,
     JIT,
+    KEEPS,
     KEYS,
     KIN,
     LINK,
@@ -199,8 +200,9 @@ def ask(u, exp, but, t, spec, regs, rows, links, bits, work):
                 own = h
                 if spec[DEMAND] == JIT and u >= sources:
                     own = side_key(spec[spec[KIN] + 4 * u], j, h, spec, rows, work)
-                put_near(a + WAITING, own, h, exp, t, spec, regs, bits)
-                waits_at(u, j, regs)
+                if regs[spec[COUNT] + KEEPS]:
+                    put_near(a + WAITING, own, h, exp, t, spec, regs, bits)
+                    waits_at(u, j, regs)
                 if n > 1:
                     forward(u, n - 1, a, spec, regs)
                 return False
@@ -258,6 +260,7 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
     come, come_mask, waiting_mask = regs[f + BITS], regs[f + PANE], regs[g + PANE]
     waiting = pane = np.int64(0)
     low = exp + 1
+    keeps = regs[spec[COUNT] + KEEPS] != 0
     visits = denied = 0
     while s >= tail:
         place = base + (s & mask) * width
@@ -269,21 +272,23 @@ def sift(s, i, node, exp, k, t, spec, regs, rows, links, bits, work):
             key = bits_of(x)
             if among(come + PANES * word_near(x, x, come_mask), key, bits):
                 break
-            end = min(end, exp)
-            y = near if alike else x
-            if end < low:
-                # Further back rows end earlier: in this pane, or the one before.
-                pane = open_pane(g, end, t, regs, bits)
-                waiting = regs[g + BITS] + pane
-                low = end - end % regs[g + STRETCH]
             denied += 1
-            bits[ix(waiting + PANES * word_near(y, x, waiting_mask))] |= key
-            regs[g + FULL + pane] += 1
+            if keeps:
+                end = min(end, exp)
+                y = near if alike else x
+                if end < low:
+                    # Further back rows end earlier: in this pane, or the one before.
+                    pane = open_pane(g, end, t, regs, bits)
+                    waiting = regs[g + BITS] + pane
+                    low = end - end % regs[g + STRETCH]
+                bits[ix(waiting + PANES * word_near(y, x, waiting_mask))] |= key
+                regs[g + FULL + pane] += 1
         visits += 1
         s = np.int64(links[ix(link + (s & mask))])
     if denied:
-        crowding(g, pane, spec, regs)
-        waits_at(node, j, regs)
+        if keeps:
+            crowding(g, pane, spec, regs)
+            waits_at(node, j, regs)
         regs[a + TESTED] += denied
         regs[a + BLOCKED] += denied
         regs[spec[COUNT] + SUPPRESSED] += denied

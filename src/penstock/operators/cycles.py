@@ -6,7 +6,7 @@ input are its live rows times the share, and those of all that is bound the prod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp, inf
 
 import numpy as np
@@ -31,8 +31,10 @@ PROBE, UPKEEP, MANY = 3.0, 8.0, 64
 LONELY = 0.1
 """The share of rows without a partner from which on it may pay to ask for one."""
 ROWS_A_BUCKET, LEAST = 4, 16
-GROWN, SHRUNK = 2, 8
-"""So many times the rows that filters and walks were laid out for, or so small a part of them, and they are laid out anew."""
+GROWN, FITS, SHRUNK = 2, 1.25, 8
+"""So many times the rows that walks, or filters, were laid out for, or so small a part of them, and they are laid out anew."""
+MOVED = 0.25
+"""By so much of itself a share may have moved before walks are laid out anew that go on in the same order."""
 
 Pair = tuple[int, int, int]
 """Of a filter: whose rows it knows, by their word toward whom, and what other input's word they have."""
@@ -62,10 +64,16 @@ class Cycles:
         )
         self.plan: Ints = np.zeros(0, np.int64)
         self.checks: Ints = np.zeros((0, 3), np.int64)
+        self.sieves: Ints = np.zeros((0, 4), np.int64)
         self.filters: Ints = np.zeros((0, kernel.FILTER), np.int64)
         self.bits: Array = np.zeros(0, np.uint64)
         self._slid = stems.slid.copy()
         self._laid = [0] * n
+        self._kept: list[Pair] = []
+        self._fitted = self._laid
+        self._told: object = None
+        self._by = self.alike
+        """What walks were laid out for: their order and questions, and shares."""
         if self.order[0, 0, 0] < 0:
             self._choose()
 
@@ -141,35 +149,33 @@ class Cycles:
     @property
     def outgrown(self) -> bool:
         """Inputs have far more live rows, or fewer, than when it was decided how to walk."""
-        return any(
-            rows > GROWN * laid or SHRUNK * rows + LEAST < laid
-            for rows, laid in zip(self._stems.sizes, self._laid, strict=True)
-        )
+        return _apart(self._laid, self._stems.sizes, GROWN)
 
     def follow(self, asked: Asked) -> None:
         """Walks go in another order, ask something else, or have more to meet."""
-        order = self.order.tolist()
+        order, alike = self.order.tolist(), np.maximum(self.alike, 0.0)
+        if self._told == (order, asked.which, asked.question_at.tolist()) and not (
+            _apart(self._laid, self._stems.sizes, FITS) or (np.abs(alike - self._by) > MOVED * self._by).any()
+        ):
+            return
+        self._told, self._by = (order, asked.which, asked.question_at.tolist()), alike
         self._laid = [max(rows, LEAST) for rows in self._stems.sizes]
         pairs: dict[Pair, int] = {}
         plan: list[tuple[int, ...]] = []
         checks: list[tuple[int, int, int]] = []
+        sieves: list[tuple[int, int, int, int]] = []
         for i, hops in enumerate(order):
-            sieves = self._sieves(i, hops)
+            denying = self._sieves(i, hops, alike.tolist())
             bound = [i]
             for h, (target, index, giver, key) in enumerate(hops):
-                sieve, s_giver, s_field, s_target = -1, 0, 0, 0
-                pair = sieves[h]
-                if pair is not None:
-                    z, g, _ = pair
-                    sieve = pairs.setdefault(pair, len(pairs))
-                    s_giver, s_field, s_target = g, self._field(g, z), self._field(target, z)
                 put = int(asked.question_at[i, h])
-                plan.append(
-                    (
-                        target, index, self._fields[index], giver, self._fields[key], len(checks), put,
-                        sieve, s_giver, s_field, s_target,
-                    )
-                )  # fmt: skip
+                field = self._fields[index]
+                plan.append((target, index, field, giver, self._fields[key], len(checks), put, len(sieves)))
+                sieves += [
+                    (pairs.setdefault(pair, len(pairs)), g, self._field(g, z), self._field(target, z))
+                    for pair in denying[h]
+                    for z, g, _ in [pair]
+                ]
                 checks += [
                     (self._field(target, b), b, self._field(b, target))
                     for b in bound
@@ -177,37 +183,42 @@ class Cycles:
                 ]
                 bound.append(target)
         end = [0] * kernel.HOP
-        end[kernel.CHECK], end[kernel.PUT] = len(checks), len(asked.which)
+        end[kernel.CHECK], end[kernel.PUT], end[kernel.SIEVE] = len(checks), len(asked.which), len(sieves)
         self.plan = np.array([*plan, end], np.int64).ravel()
         self.checks = np.array(checks, np.int64).reshape(-1, 3)
-        self._lay_out(list(pairs))
+        self.sieves = np.array(sieves, np.int64).reshape(-1, 4)
+        if list(pairs) != self._kept or _apart(self._fitted, self._laid, FITS):
+            self._lay_out(list(pairs))
 
     def _field(self, i: int, j: int) -> int:
         """Where rows of i have their word toward j."""
         return self._fields[self._index[i, j]]
 
-    def _sieves(self, i: int, hops: list[list[int]]) -> list[Pair | None]:
-        """By hop the filter that knows the next one, where it spares more than it costs: (input visited next, who gives the bucket, input visited)."""
-        found: list[Pair | None] = [None] * len(hops)
+    def _sieves(self, i: int, hops: list[list[int]], alike: list[list[float]]) -> list[list[Pair]]:
+        """By hop the filters that spare more than they cost, that of the input visited next before others: (input, who gives the bucket, input
+        visited)."""
+        found: list[list[Pair]] = [[] for _ in hops]
         if self._demand is not Demand.JIT:
             return found
-        live, alike = self._laid, np.maximum(self.alike, 0.0).tolist()
+        live = self._laid
         come = 1.0
         bound = [i]
         for h, (target, _, _, _) in enumerate(hops[:-1]):
             come *= self._equal(target, bound, alike)
-            z = hops[h + 1][0]
-            givers = [b for b in bound if (z, b) in self._index]
+            spared = 0.0
+            for z, *_ in hops[h + 1 :]:
+                givers = [b for b in bound if (z, b) in self._index]
+                if not givers or (z, target) not in self._index:
+                    continue
+                # Its partners are what one bucket holds; the fewer, the more bits are free.
+                giver = min(givers, key=lambda b: alike[b][z])
+                partners = live[z] * alike[giver][z]
+                denied = exp(-partners * alike[target][z])
+                spared = spared or PROBE + partners
+                if partners <= MANY and come * denied * spared > UPKEEP:
+                    found[h].append((z, giver, target))
+                    come *= 1 - denied * 0.9
             bound.append(target)
-            if not givers or (z, target) not in self._index:
-                continue
-            # Its partners are what one bucket holds; the fewer, the more bits are free.
-            giver = min(givers, key=lambda b: alike[b][z])
-            partners = live[z] * alike[giver][z]
-            denied = exp(-partners * alike[target][z])
-            if partners <= MANY and come * denied * (PROBE + partners) > UPKEEP:
-                found[h] = (z, giver, target)
-                come *= 1 - denied * 0.9
         return found
 
     def _equal(self, target: int, bound: list[int], alike: list[list[float]]) -> float:
@@ -220,6 +231,7 @@ class Cycles:
 
     def _lay_out(self, pairs: list[Pair]) -> None:
         """Filters without a row in them: rows enter when one is asked."""
+        self._kept, self._fitted = pairs, self._laid
         self.filters = np.zeros((len(pairs), kernel.FILTER), np.int64)
         size = 0
         for f, (z, giver, other) in enumerate(pairs):
@@ -245,3 +257,10 @@ class Cycles:
                 self.filters[:, kernel.UPTO] - by[self.filters[:, kernel.OF]], 0
             )
         self._slid[:] = self._stems.slid
+
+
+def _apart(laid: list[int], sizes: Sequence[int], grown: float) -> bool:
+    """Whether inputs have so many times the rows that something was laid out for, or far fewer."""
+    return any(
+        rows > grown * most or SHRUNK * rows + LEAST < most for most, rows in zip(laid, sizes, strict=True)
+    )

@@ -392,9 +392,10 @@ class FifoJoin:
         done = 0
         while done < len(ts):
             if questions.due:
-                for (i, j), (tested, met) in walks.sample(int(ts[done]), seen).items():
-                    self._shares[min(i, j), max(i, j)].count(tested, met)
-                questions.promising = walks.promising()
+                if not questions.trying:
+                    for (i, j), (tested, met) in walks.sample(int(ts[done]), seen).items():
+                        self._shares[min(i, j), max(i, j)].count(tested, met)
+                    questions.promising = walks.promising()
                 questions.turn(self._order, walks.alike, int(ts[done]))
                 self._follow()
             elif walks.outgrown:
@@ -424,7 +425,7 @@ class FifoJoin:
         def run(done: int, made: int, *out: Array) -> tuple[int, int]:
             walked: tuple[int, int] = cycles.walk(
                 done, made, ts, side, slot, stems.edges, stems.indexes, stems.linked, seen, walks.plan, walks.checks,
-                asked_of.questions, asked_of.empty, newest, walks.filters, walks.bits, stems.rows, stems.halves, stems.head, far,
+                asked_of.questions, walks.sieves, asked_of.empty, newest, walks.filters, walks.bits, stems.rows, stems.halves, stems.head, far,
                 cursor, work, words, stats, asked, counted, *out,
             )  # fmt: skip
             return walked

@@ -20,7 +20,7 @@ from penstock.data.clock import EARLIEST
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
 from penstock.kernels import tree as kernel
-from penstock.kernels import tree_walk
+from penstock.kernels import tree_bare, tree_walk
 from penstock.operators.abilities import Holding
 from penstock.operators.conditions import Equality, KeyMaker, offsets
 from penstock.operators.contract import ABSENT, Site, empty, placed
@@ -28,7 +28,7 @@ from penstock.operators.entering import entered
 from penstock.operators.tree_layout import Layout, laid_out
 from penstock.plan.expressions import columns
 from penstock.plan.trees import Demand, Tree
-from penstock.state.tree import TreeState
+from penstock.state.tree import PATIENT, TreeState
 
 
 class TreeJoin:
@@ -85,11 +85,10 @@ class TreeJoin:
             Holding(f"input {i + 1}", "hash chains over a ring", len(state.live(i)))
             for i in range(layout.sources)
         ]
+        how = "hash chains" if state.counter(kernel.KEEPS) else "found anew"
         for u in layout.inner:
             below = ", ".join(str(i + 1) for i in layout.nodes[u].sources)
-            held.append(
-                Holding(f"partial results of inputs {below}", "hash chains", state.partials(u, self._now))
-            )
+            held.append(Holding(f"partial results of inputs {below}", how, state.partials(u, self._now)))
         if layout.demand is Demand.OFF:
             return held
         counted = self.counted()
@@ -112,6 +111,7 @@ class TreeJoin:
             "resumed": state.counter(kernel.RESUMED),
             "woken": state.counter(kernel.WOKEN),
             "visits": state.counter(kernel.VISITS),
+            "kept": state.counter(kernel.KEEPS),
             "partials": sum(state.partials(u, self._now) for u in layout.inner),
             "blacklist": aside,
             "buffer": int(state.filters[:, 0, kernel.FULL : kernel.FULL + kernel.PANES].sum()),
@@ -168,13 +168,16 @@ class TreeJoin:
             out_ts, out_exp = room(size, np.int64), room(size, np.int64)
             out_slot = room((n, size), np.int32)
             first = done
-            done, made = tree_walk.run(
-                done, ts, side, seq, state.spec, state.regs, state.rows, state.links, state.bits, state.work,
-                state.lists, out_ts, out_exp, out_slot,
-            )  # fmt: skip
+            held = (state.spec, state.regs, state.rows, state.links, state.bits, state.work)
+            if state.counter(kernel.KEEPS):
+                done, made = tree_walk.run(done, ts, side, seq, *held, state.lists, out_ts, out_exp, out_slot)
+            else:
+                done, made = tree_bare.run(done, ts, side, seq, *held, out_ts, out_exp, out_slot)
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if state.counter(kernel.CROWDED):
                 state.widen()
+                if state.counter(kernel.CHANGES):
+                    self._change(int(ts[min(done, len(ts) - 1)]) - 1)
             elif done < len(ts):
                 short = state.counter(kernel.SHORT)
                 if short == self._layout.root:
@@ -187,6 +190,13 @@ class TreeJoin:
         if len(out_ts) < self._room // 8:
             self._room = max(1024, self._room // 2)
         return Batch(out_ts, out_exp, self._columns(slots))
+
+    def _change(self, now: int) -> None:
+        """From here on partial results are kept, or no longer. What rows that are alive make is made again, and has been answered."""
+        if self._state.counter(kernel.KEEPS):
+            self._state.keep_none()
+        else:
+            self._climbed(*self._state.keep(now))
 
     def _columns(self, slots: Array) -> tuple[Column, ...]:
         out: list[Column] = [ABSENT] * self._width
@@ -212,6 +222,8 @@ def _blank(layout: Layout, words: Sequence[int], *, nested: bool) -> Ints:
     filters = regs[layout.ask_registers : layout.counters].reshape(-1, 3, kernel.FILTER_WORDS)[:, :2]
     filters[:, :, kernel.UNTIL : kernel.UNTIL + kernel.PANES] = EARLIEST
     filters[:, :, kernel.PANE], filters[:, :, kernel.STRETCH] = kernel.NO_FILTER, 1
+    regs[layout.counters + kernel.KEEPS] = 1
+    regs[layout.counters + kernel.PATIENCE] = PATIENT
     order = regs[layout.order_registers :].reshape(len(layout.nodes), -1)
     order[:] = -1
     for u in range(layout.root):

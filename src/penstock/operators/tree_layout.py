@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class Inner:
     left: int
     right: int
     sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A source's rows are found by the index toward `via` (-1: all are looked at) and compared; with them a node is `made` (-1: none)."""
+
+    target: int
+    via: int
+    check: list[Same]
+    made: int = -1
 
 
 @dataclass(slots=True)
@@ -127,16 +137,8 @@ class Layout:
             made[start + 4 * u : start + 4 * u + 4] = [node.left, node.right, len(made), len(node.sources)]
             made += node.sources
         _lists(made, kernel.OUTSIDE, [self._outside(k) for k in range(n)], 1)
-        walks = [self._walk(u, k) for u in every for k in range(n)]
-        start = _table(made, kernel.WALK, [0] * (2 * len(walks)))
-        for w, steps in enumerate(walks):
-            checks = []
-            for _, _, check in steps:
-                checks.append((len(made), len(check)))
-                made += [word for one in check for word in (one.mine, one.right, one.theirs)]
-            made[start + 2 * w : start + 2 * w + 2] = [len(made), len(steps)]
-            for (target, via, _), place in zip(steps, checks, strict=True):
-                made += [target, via, *place]
+        _walks(made, kernel.WALK, [self._walk(u, k) for u in every for k in range(n)])
+        _walks(made, kernel.DOWN, [self._outward(u) for u in every])
         return np.array(made, np.int64)
 
     def _path(self, u: int) -> list[int]:
@@ -175,27 +177,51 @@ class Layout:
         """Nodes that a source is outside of, children before parents."""
         return [u for u, node in enumerate(self.nodes[: self.root]) if k not in node.sources]
 
-    def _walk(self, u: int, k: int) -> list[tuple[int, int, list[Same]]]:
+    def _walk(self, u: int, k: int) -> list[Hop]:
         """An order in which rows below u that equal a row of k are found: who is reached by whom (-1: all rows are looked at),
         and what is compared. Next is whoever is compared most with those before."""
         if self.demand is Demand.OFF or u < self.sources or u == self.root or k in self.nodes[u].sources:
             return []
-        bound = [k] if self.demand is Demand.JIT else []
-        left = list(self.nodes[u].sources)
+        return self._through(self.nodes[u].sources, [k] if self.demand is Demand.JIT else [])
+
+    def _through(self, sources: Sequence[int], before: Sequence[int]) -> list[Hop]:
+        bound, left = list(before), list(sources)
         steps = []
         while left:
             target = max(left, key=lambda t: (len(self.between([t], bound)), -left.index(t)))
             check = self.between([target], bound)
             via = next((b for b in bound if any(s.right == b for s in check)), -1)
-            steps.append((target, via, check))
+            steps.append(Hop(target, via, check))
             bound.append(target)
             left.remove(target)
+        return steps
+
+    def _outward(self, u: int) -> list[Hop]:
+        """An order in which all that is missing is found where node u is bound: sibling after sibling on the way to the root."""
+        steps: list[Hop] = []
+        while self.demand is Demand.JIT and u != self.root:
+            steps += self._through(self.nodes[self.sibling(u)].sources, self.nodes[u].sources)
+            u = self.parent(u)
+            steps[-1] = replace(steps[-1], made=u)
         return steps
 
     def order(self, u: int) -> list[int]:
         """Whom a node asks, at first: those it is compared with most."""
         outside = [j for j in range(self.sources) if j not in self.nodes[u].sources]
         return sorted(outside, key=lambda j: -len(self.between(self.nodes[u].sources, [j])))
+
+
+def _walks(made: list[int], header: int, walks: Sequence[Sequence[Hop]]) -> None:
+    """Of every hop of a walk: who is reached by whom, where its comparisons are and how many, and which node is made."""
+    start = _table(made, header, [0] * (2 * len(walks)))
+    for w, steps in enumerate(walks):
+        checks = []
+        for hop in steps:
+            checks.append((len(made), len(hop.check)))
+            made += [word for one in hop.check for word in (one.mine, one.right, one.theirs)]
+        made[start + 2 * w : start + 2 * w + 2] = [len(made), len(steps)]
+        for hop, place in zip(steps, checks, strict=True):
+            made += [hop.target, hop.via, *place, hop.made]
 
 
 def _table(made: list[int], header: int, words: Sequence[int]) -> int:

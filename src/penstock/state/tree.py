@@ -15,6 +15,7 @@ from penstock.data.types import Type
 from penstock.kernels import tree as kernel
 from penstock.kernels import tree_store as store
 from penstock.kernels.tree_bits import CROWD, LEAST_PANE, MOST_PANE
+from penstock.kernels.tree_gate import EVENTS
 from penstock.kernels.tree_partners import OFTEN
 from penstock.kernels.tree_wanted import RARE, TRIAL
 from penstock.state.arena import Arena, power_of_two
@@ -24,6 +25,9 @@ RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
 LEAST_ROOM, FIRST_ROOM, FEW_WORDS = 64, 1024, 128
 """Rows of a source, partial results of a node that has any: laying out anew costs more than room for so few."""
+PATIENT, MOST_PATIENT, REMADE = 64, 4096, 8
+"""Turns for which partial results are kept at least once they are again, and twice as many the next time; or as many as it takes for REMADE times as
+many rows to come as had to be gone through anew."""
 
 
 class TreeState:
@@ -119,6 +123,9 @@ class TreeState:
     def counter(self, which: int) -> int:
         return int(self.regs[int(self.spec[kernel.COUNT]) + which])
 
+    def _set(self, which: int, value: int) -> None:
+        self.regs[int(self.spec[kernel.COUNT]) + which] = value
+
     @property
     def _inner(self) -> range:
         return range(self._n, len(self._parts) - 1)
@@ -212,7 +219,7 @@ class TreeState:
             self._lay_bits(sizes)
         if (self.indexes[:, kernel.SOUGHT] > OFTEN).any():
             self._add_indexes()
-        self.regs[int(self.spec[kernel.COUNT]) + kernel.CROWDED] = 0
+        self._set(kernel.CROWDED, 0)
 
     def _fitting(self) -> Ints:
         """By question: words of a pane for the keys of the source that is asked."""
@@ -232,6 +239,43 @@ class TreeState:
             room[u] = max(FIRST_ROOM, 2 * room[u])
             self._lay_out(self.sources[:, kernel.MASK] + 1, room)
         self._due(u, now)
+
+    # ------------------------------------------------------------------ keeping or not
+
+    def keep_none(self) -> None:
+        """Partial results go, and nothing waits any more: all rows take part."""
+        for which in (kernel.KEEPS, kernel.CHANGES, kernel.RESTING):
+            self._set(which, 0)
+        self.nodes[:, kernel.FILLED] = 0
+        self.nodes[:, kernel.LATEST] = self.nodes[:, kernel.DUE] = EARLIEST
+        self.sources[:, kernel.WAITED] = 0
+        waiting = self.filters[:, 0]
+        waiting[:, kernel.FULL : kernel.FULL + kernel.PANES] = 0
+        waiting[:, kernel.UNTIL : kernel.UNTIL + kernel.PANES] = EARLIEST
+        self._lay_bits(self._sizes())
+        for source in self.sources:
+            begin = int(source[kernel.LINK])
+            self.links[begin : begin + int(source[kernel.MASK]) + 1] = -1
+        self._lay_out(self.sources[:, kernel.MASK] + 1, np.zeros(len(self._parts), np.int64))
+
+    def keep(self, now: int) -> tuple[Array, Array, Array]:
+        """Partial results are kept from here on: as if no row had come yet. Time, source and number of those that are to come again."""
+        store.expire(now, self.spec, self.regs, self.rows, self.links)
+        first, last = (self.sources[:, field].tolist() for field in (kernel.TAIL, kernel.SEEN))
+        rows = sum(last) - sum(first)
+        patience = self.counter(kernel.PATIENCE)
+        self._set(kernel.KEEPS, 1)
+        self._set(kernel.CHANGES, 0)
+        self._set(kernel.KEPT, max(patience, REMADE * rows // EVENTS))
+        self._set(kernel.PATIENCE, min(2 * patience, MOST_PATIENT))
+        self.sources[:, kernel.SEEN] = first
+        self._chain_anew()
+        seqs = [np.arange(a, b, dtype=np.int32) for a, b in zip(first, last, strict=True)]
+        ends = [self.table(i)[seq & int(self.sources[i, kernel.MASK]), 0] for i, seq in enumerate(seqs)]
+        # In the order in which they end, which is nearly that in which they came: much waits for a source whose rows come last.
+        order = np.argsort(np.concatenate(ends), kind="stable")
+        sides = np.repeat(np.arange(self._n, dtype=np.int8), [len(seq) for seq in seqs])
+        return np.full(rows, now), sides[order], np.concatenate(seqs)[order]
 
     # ------------------------------------------------------------------ laying out
 

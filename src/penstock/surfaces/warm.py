@@ -253,9 +253,15 @@ def _together() -> None:
 
 
 def _asking() -> None:
-    """Rows of b have many partners that c has nobody for, asked and unasked; and in the last join all are compared with all."""
-    for demand, cycle in (("off", ""), ("jit", ""), ("jit", " AND b.y = c.x")):
-        session = Session(Options(join="mjoin", demand=demand))
+    """Rows of b have many partners that c has nobody for, asked and unasked; one join compares all with all, and a tree stops keeping anything."""
+    cases = (
+        ("mjoin", "off", ""),
+        ("mjoin", "jit", ""),
+        ("mjoin", "jit", " AND b.y = c.x"),
+        ("tree", "jit", ""),
+    )
+    for join, demand, cycle in cases:
+        session = Session(Options(join=join, demand=demand))
         for stream in ("a", "b", "c"):
             session.create_stream(stream, {"ts": "BIGINT", "x": "INT", "y": "INT"}, time="ts")
         session.query(

@@ -1,0 +1,170 @@
+"""A tree that keeps no partial result: a row meets its sibling's rows, and what all others support is completed from base rows alone.
+
+Where nearly nothing is wanted a tree that keeps what is left has nothing to keep, and remembering what waits (`tree_wanted`, `tree_resume`) is
+all its work. Here nothing waits: what a row makes is asked for as ever, and let go of; whoever comes last finds all of an answer
+among the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels.jit import ix, kernel
+from penstock.kernels.tree import (
+    AT,
+    BUCKETS,
+    COUNT,
+    CROWDED,
+    CUR,
+    DOWN,
+    HEADS,
+    LASTS,
+    MADE,
+    MASK,
+    NODE,
+    NODE_WORDS,
+    PATH,
+    POS,
+    ROOT,
+    SEEN,
+    SHORT,
+    SOURCE_WORDS,
+    SOURCES,
+    SUPPRESSED,
+    TAIL,
+    VIA_LINKS,
+    VISITS,
+    WALKED,
+    after,
+    bind,
+    bucket,
+    cross_hash,
+    end_of,
+    enter,
+    next_partner,
+    row_at,
+)
+from penstock.kernels.tree_ahead import GROUP, look_ahead, look_for_heads
+from penstock.kernels.tree_gate import count_bare_event
+from penstock.kernels.tree_partners import behind, chain, key_toward
+from penstock.kernels.tree_remake import fits
+from penstock.kernels.tree_wanted import sift, wanted
+
+
+@kernel
+def complete(u, end, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
+    """All answers that hold what is being made of node u; returns the results there are then, -1 if room is short.
+
+    A walk through the sources outside u, in the order of the tree; where all below a node are bound, others are asked for it.
+    """
+    sources = spec[SOURCES]
+    steps, levels = spec[spec[DOWN] + 2 * u], spec[spec[DOWN] + 2 * u + 1]
+    at, columns, ends = work[AT], work[VIA_LINKS], work[LASTS]
+    level = 0
+    down = True
+    visits = 0
+    while level >= 0:
+        q = steps + 5 * level
+        target, via = spec[q], spec[q + 1]
+        tail, mask = regs[target * SOURCE_WORDS + TAIL], regs[target * SOURCE_WORDS + MASK]
+        if down:
+            at[level], columns[level] = regs[target * SOURCE_WORDS + SEEN] - 1, -1
+            if via >= 0:
+                h = key_toward(via, target, spec, rows, work)
+                at[level], columns[level] = chain(target, via, h, spec, regs, rows, links)
+        s = np.int64(-1)
+        c = at[level]
+        while c >= tail:
+            visits += 1
+            place = row_at(target, c, regs)
+            if rows[ix(place)] <= t:
+                c = np.int64(-1)
+                break
+            found = c
+            c = behind(c, columns[level], mask, links)
+            if fits(spec[q + 2], spec[q + 3], place, spec, rows, work):
+                s = found
+                break
+        at[level] = c
+        down = False
+        if s < 0:
+            level -= 1
+            continue
+        bind(target, s, regs, work)
+        ends[level] = min(end if level == 0 else ends[level - 1], rows[ix(work[POS, target])])
+        if level + 1 == levels:
+            if n == out_ts.shape[0]:
+                regs[spec[COUNT] + SHORT] = spec[ROOT]
+                return np.int64(-1)
+            out_ts[ix(n)] = t
+            out_exp[ix(n)] = ends[level]
+            for j in range(sources):
+                out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
+            n += 1
+            continue
+        node = spec[q + 4]
+        if node >= 0:
+            if not wanted(node, ends[level], -1, t, spec, regs, rows, links, bits, work):
+                regs[spec[COUNT] + SUPPRESSED] += 1
+                continue
+            regs[spec[COUNT] + MADE] += 1
+        level += 1
+        down = True
+    regs[spec[COUNT] + VISITS] += visits
+    regs[spec[COUNT] + WALKED] += visits
+    return n
+
+
+@kernel
+def run(begin, times, sides, seqs, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
+    """Rows in (time, side) order. Stops before one for which room is short, and after one that wants something laid out anew; returns (rows done, results)."""
+    n = np.int64(0)
+    sources = spec[SOURCES]
+    counts = spec[COUNT]
+    for e in range(begin, times.shape[0]):
+        k = np.int64(sides[e])
+        seq = np.int64(seqs[e])
+        t = times[e]
+        if e % GROUP == 0 and e + 3 * GROUP <= times.shape[0]:
+            look_ahead(e + GROUP, sides, seqs, spec, regs, rows, links, work)
+            for g in range(e + 2 * GROUP, e + 3 * GROUP):
+                i = np.int64(sides[g])
+                look_for_heads(i, row_at(i, np.int64(seqs[g]), regs), spec, regs, rows, links)
+        bind(k, seq, regs, work)
+        node, sibling = spec[spec[spec[PATH] + 2 * k]], spec[spec[spec[PATH] + 2 * k] + 1]
+        before = end_of(k, seq, spec, regs, rows)
+        made, suppressed = regs[counts + MADE], regs[counts + SUPPRESSED]
+        done = n
+        if not wanted(k, before, -1, t, spec, regs, rows, links, bits, work):
+            regs[counts + SUPPRESSED] += 1
+        elif sibling >= sources:
+            done = complete(k, before, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
+        else:
+            h = cross_hash(k, spec, rows, work)
+            r = spec[NODE] + sibling * NODE_WORDS
+            s = np.int64(links[ix(regs[r + HEADS] + bucket(h, regs[r + BUCKETS]))])
+            while done >= 0:
+                s = sift(s, sibling, node, before, k, t, spec, regs, rows, links, bits, work)
+                s = next_partner(s, sibling, h, t, spec, regs, rows, links, work)
+                if s < 0:
+                    break
+                end = min(before, end_of(sibling, s, spec, regs, rows))
+                s = after(sibling, s, spec, regs, links)
+                if wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
+                    regs[counts + MADE] += 1
+                    done = complete(
+                        node, end, t, done, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot
+                    )
+                else:
+                    regs[counts + SUPPRESSED] += 1
+        if done < 0:
+            regs[counts + MADE], regs[counts + SUPPRESSED] = made, suppressed
+            return e, n
+        n = done
+        regs[k * SOURCE_WORDS + SEEN] = seq + 1
+        if sibling < sources:
+            enter(k, seq, True, spec, regs, rows, links, work)
+        count_bare_event(spec, regs)
+        if regs[counts + CROWDED]:
+            return e + 1, n
+    return times.shape[0], n
