@@ -11,7 +11,6 @@ import numpy as np
 
 from penstock.kernels.jit import ix, kernel
 from penstock.kernels.tree import (
-    AT,
     BUCKETS,
     COUNT,
     CROWDED,
@@ -31,8 +30,6 @@ from penstock.kernels.tree import (
     SOURCE_WORDS,
     SOURCES,
     SUPPRESSED,
-    TAIL,
-    VIA_LINKS,
     VISITS,
     WALKED,
     after,
@@ -46,52 +43,32 @@ from penstock.kernels.tree import (
 )
 from penstock.kernels.tree_ahead import GROUP, look_ahead, look_for_heads
 from penstock.kernels.tree_gate import count_bare_event
-from penstock.kernels.tree_partners import behind, chain, key_toward
-from penstock.kernels.tree_remake import fits
+from penstock.kernels.tree_hops import HOP, next_fit, set_out
+from penstock.kernels.tree_partners import forget
 from penstock.kernels.tree_wanted import sift, wanted
 
 
 @kernel
-def complete(u, end, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
-    """All answers that hold what is being made of node u; returns the results there are then, -1 if room is short.
+def complete(u, k, end, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot):
+    """All answers that hold what a row of source k has made of node u; returns the results there are then, -1 if room is short.
 
     A walk through the sources outside u, in the order of the tree; where all below a node are bound, others are asked for it.
     """
     sources = spec[SOURCES]
     steps, levels = spec[spec[DOWN] + 2 * u], spec[spec[DOWN] + 2 * u + 1]
-    at, columns, ends = work[AT], work[VIA_LINKS], work[LASTS]
+    ends, before = work[LASTS], regs[spec[COUNT] + VISITS]
     level = 0
     down = True
-    visits = 0
     while level >= 0:
-        q = steps + 5 * level
-        target, via = spec[q], spec[q + 1]
-        tail, mask = regs[target * SOURCE_WORDS + TAIL], regs[target * SOURCE_WORDS + MASK]
+        q = steps + HOP * level
         if down:
-            at[level], columns[level] = regs[target * SOURCE_WORDS + SEEN] - 1, -1
-            if via >= 0:
-                h = key_toward(via, target, spec, rows, work)
-                at[level], columns[level] = chain(target, via, h, spec, regs, rows, links)
-        s = np.int64(-1)
-        c = at[level]
-        while c >= tail:
-            visits += 1
-            place = row_at(target, c, regs)
-            if rows[ix(place)] <= t:
-                c = np.int64(-1)
-                break
-            found = c
-            c = behind(c, columns[level], mask, links)
-            if fits(spec[q + 2], spec[q + 3], place, spec, rows, work):
-                s = found
-                break
-        at[level] = c
+            set_out(q, level, u, k, t, spec, regs, rows, links, work, lists)
+        s = next_fit(q, level, t, spec, regs, rows, links, work, lists)
         down = False
         if s < 0:
             level -= 1
             continue
-        bind(target, s, regs, work)
-        ends[level] = min(end if level == 0 else ends[level - 1], rows[ix(work[POS, target])])
+        ends[level] = min(end if level == 0 else ends[level - 1], rows[ix(work[POS, spec[q]])])
         if level + 1 == levels:
             if n == out_ts.shape[0]:
                 regs[spec[COUNT] + SHORT] = spec[ROOT]
@@ -110,13 +87,14 @@ def complete(u, end, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp,
             regs[spec[COUNT] + MADE] += 1
         level += 1
         down = True
-    regs[spec[COUNT] + VISITS] += visits
-    regs[spec[COUNT] + WALKED] += visits
+    regs[spec[COUNT] + WALKED] += regs[spec[COUNT] + VISITS] - before
     return n
 
 
 @kernel
-def run(begin, times, sides, seqs, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot):
+def run(
+    begin, times, sides, seqs, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
+):  # fmt: skip
     """Rows in (time, side) order. Stops before one for which room is short, and after one that wants something laid out anew; returns (rows done, results)."""
     n = np.int64(0)
     sources = spec[SOURCES]
@@ -138,7 +116,10 @@ def run(begin, times, sides, seqs, spec, regs, rows, links, bits, work, out_ts, 
         if not wanted(k, before, -1, t, spec, regs, rows, links, bits, work):
             regs[counts + SUPPRESSED] += 1
         elif sibling >= sources:
-            done = complete(k, before, t, n, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot)
+            forget(spec, work)
+            done = complete(
+                k, k, before, t, n, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
+            )
         else:
             h = cross_hash(k, spec, rows, work)
             r = spec[NODE] + sibling * NODE_WORDS
@@ -151,10 +132,12 @@ def run(begin, times, sides, seqs, spec, regs, rows, links, bits, work, out_ts, 
                 end = min(before, end_of(sibling, s, spec, regs, rows))
                 s = after(sibling, s, spec, regs, links)
                 if wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
+                    if regs[counts + MADE] == made:
+                        forget(spec, work)
                     regs[counts + MADE] += 1
                     done = complete(
-                        node, end, t, done, spec, regs, rows, links, bits, work, out_ts, out_exp, out_slot
-                    )
+                        node, k, end, t, done, spec, regs, rows, links, bits, work, lists, out_ts, out_exp, out_slot
+                    )  # fmt: skip
                 else:
                     regs[counts + SUPPRESSED] += 1
         if done < 0:

@@ -10,7 +10,6 @@ import numpy as np
 
 from penstock.kernels.jit import ix, kernel, part, prefetch
 from penstock.kernels.tree import (
-    AT,
     BASE,
     BUCKETS,
     COUNT,
@@ -21,7 +20,6 @@ from penstock.kernels.tree import (
     HEADS,
     KIN,
     LASTS,
-    LEFT,
     LIST,
     LISTED,
     MASK,
@@ -34,16 +32,12 @@ from penstock.kernels.tree import (
     PLACE,
     POS,
     RESUMED,
-    SEEN,
-    SKETCH,
-    SKETCH_OF,
     SOURCE_WORDS,
     SOURCES,
     STEP,
     SUPPRESSED,
     SUSPENDED_ROW,
     TAIL,
-    VIA_LINKS,
     VISITS,
     WALK,
     WIDTH,
@@ -58,20 +52,15 @@ from penstock.kernels.tree import (
     next_partner,
     row_at,
 )
+from penstock.kernels.tree_hops import HOP, next_fit, set_out
 from penstock.kernels.tree_partners import (
-    behind,
     chain,
     equals,
     key_toward,
-    listed,
     seek,
-    sketch,
     sketch_bit,
 )
 from penstock.kernels.tree_wanted import wanted
-
-LISTS, BY_NUMBER = -2, -1
-"""How the rows of a source are gone through: its partners of the event, all from the newest on, or by the links of an index."""
 
 
 @kernel
@@ -139,17 +128,6 @@ def takes_part(u, spec, regs, rows, links, work):
     if u < spec[SOURCES]:
         return links[ix(link_at(u, work[CUR, u], regs))] != SUSPENDED_ROW
     return is_there(u, cross_hash(u, spec, rows, work), spec, regs, rows, links, work)
-
-
-@part
-def fits(check, n, place, spec, rows, work):
-    """Whether a row equals all that is bound already."""
-    for c in range(n):
-        q = check + 3 * c
-        mine = rows[ix(place + spec[ix(q)])]
-        if mine != rows[ix(work[POS, ix(spec[ix(q + 1)])] + spec[ix(q + 2)])]:
-            return False
-    return True
 
 
 @part
@@ -265,65 +243,19 @@ def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
     """
     sources = spec[SOURCES]
     steps, n = spec[spec[WALK] + 2 * (u * sources + k)], spec[spec[WALK] + 2 * (u * sources + k) + 1]
-    at, columns, left, ends = work[AT], work[VIA_LINKS], work[LEFT], work[LASTS]
+    ends = work[LASTS]
     level = 0
     down = True
-    visits = 0
     while level >= 0:
-        q = steps + 5 * level
-        target, via = spec[q], spec[q + 1]
-        tail = regs[target * SOURCE_WORDS + TAIL]
+        q = steps + HOP * level
         if down:
-            count = np.int64(-2)
-            columns[level] = BY_NUMBER
-            at[level] = regs[target * SOURCE_WORDS + SEEN] - 1
-            if via == k:
-                count = listed(target, k, t, spec, regs, rows, links, work, lists)
-            if count >= 0:
-                columns[level] = LISTS
-                at[level] = 0
-                left[level] = count
-            elif via >= 0:
-                h = key_toward(via, target, spec, rows, work)
-                at[level], columns[level] = chain(target, via, h, spec, regs, rows, links)
-                columns[level] = max(columns[level], BY_NUMBER)
-            if columns[level] == LISTS and level > 0 and spec[q + 3] == 2:
-                # One comparison is the event's own; does any partner agree in the other?
-                c = spec[q + 2] if spec[spec[q + 2] + 1] != k else spec[q + 2] + 3
-                if work[SKETCH_OF, target] != u:
-                    sketch(target, u, count, spec[c], regs, rows, work, lists)
-                mine = rows[ix(work[POS, spec[c + 1]] + spec[c + 2])]
-                if not (np.uint64(work[SKETCH, target]) >> sketch_bit(mine)) & np.uint64(1):
-                    left[level] = 0
-        s = np.int64(-1)
-        if columns[level] == LISTS:
-            while at[level] < left[level]:
-                s = np.int64(lists[ix(target * LIST + at[level])])
-                at[level] += 1
-                if fits(spec[q + 2], spec[q + 3], row_at(target, s, regs), spec, rows, work):
-                    break
-                s = np.int64(-1)
-        else:
-            mask = regs[target * SOURCE_WORDS + MASK]
-            c = at[level]
-            while c >= tail:
-                visits += 1
-                place = row_at(target, c, regs)
-                if rows[ix(place)] <= t:
-                    c = np.int64(-1)
-                    break
-                found = c
-                c = behind(c, columns[level], mask, links)
-                if fits(spec[q + 2], spec[q + 3], place, spec, rows, work):
-                    s = found
-                    break
-            at[level] = c
+            set_out(q, level, u, k, t, spec, regs, rows, links, work, lists)
+        s = next_fit(q, level, t, spec, regs, rows, links, work, lists)
         if s < 0:
             level -= 1
             down = False
             continue
-        bind(target, s, regs, work)
-        end = rows[ix(work[POS, target])]
+        end = rows[ix(work[POS, spec[q]])]
         if level > 0:
             end = min(end, ends[level - 1])
         ends[level] = end
@@ -334,5 +266,4 @@ def remake(u, k, seq, t, spec, regs, rows, links, bits, work, lists):
         down = False
         if not make_late(u, k, seq, end, t, spec, regs, rows, links, bits, work):
             return False
-    regs[spec[COUNT] + VISITS] += visits
     return True

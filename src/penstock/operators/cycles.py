@@ -205,6 +205,8 @@ class Cycles:
         bound = [i]
         for h, (target, _, _, _) in enumerate(hops[:-1]):
             come *= self._equal(target, bound, alike)
+            if come * (PROBE + MANY) <= UPKEEP:
+                break
             spared = 0.0
             for z, *_ in hops[h + 1 :]:
                 givers = [b for b in bound if (z, b) in self._index]

@@ -11,7 +11,7 @@ Cost       O(arrivals + partners met + partial results), and what is asked befor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -168,11 +168,11 @@ class TreeJoin:
             out_ts, out_exp = room(size, np.int64), room(size, np.int64)
             out_slot = room((n, size), np.int32)
             first = done
-            held = (state.spec, state.regs, state.rows, state.links, state.bits, state.work)
-            if state.counter(kernel.KEEPS):
-                done, made = tree_walk.run(done, ts, side, seq, *held, state.lists, out_ts, out_exp, out_slot)
-            else:
-                done, made = tree_bare.run(done, ts, side, seq, *held, out_ts, out_exp, out_slot)
+            held = (state.spec, state.regs, state.rows, state.links, state.bits, state.work, state.lists)
+            run: Callable[..., tuple[int, int]] = (
+                tree_walk.run if state.counter(kernel.KEEPS) else tree_bare.run
+            )
+            done, made = run(done, ts, side, seq, *held, out_ts, out_exp, out_slot)
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if state.counter(kernel.CROWDED):
                 state.widen()

@@ -190,12 +190,18 @@ class Stems:
         rows[:live] = rows[tail:used]
         halves = self._parts(i, np.int32)
         for index in self._of(i):
-            halves[:live, self.indexes[index, LINK]] -= tail
             head = self._buckets(index)
+            if self._lazy:
+                linked = int(self.linked[index])
+                self.linked[index] = max(linked - tail, 0)
+                if linked <= tail:
+                    # No row that is alive is in it; one that has never had any, or none since, is empty.
+                    if linked:
+                        head[:] = -1
+                    continue
+            halves[:live, self.indexes[index, LINK]] -= tail
             head -= np.int32(tail)
             np.maximum(head, -1, out=head)
-            if self._lazy:
-                self.linked[index] = max(int(self.linked[index]) - tail, 0)
         self.slid[i] += tail
         self.edges[i, TAIL], self.edges[i, USED] = 0, live
 
