@@ -34,6 +34,7 @@ from penstock.kernels.tree import (
     SOURCES,
     TAIL,
     TOWARD,
+    USED,
     WAITED,
     WAITING,
     WIDTH,
@@ -51,6 +52,18 @@ GROUP = 4
 long as looking at their rows."""
 LINE = 8
 """Words of a line of the cache."""
+FAR = 1 << 16
+"""Words of live rows beyond which they are not at hand anyway (half a megabyte: the second cache is shared with all else that is read)."""
+
+
+@part
+def far(spec, regs):
+    """Whether rows have to be asked for ahead."""
+    words = np.int64(0)
+    for i in range(spec[SOURCES]):
+        r = i * SOURCE_WORDS
+        words += (regs[r + USED] - regs[r + TAIL]) * regs[r + WIDTH]
+    return words > FAR
 
 
 @part

@@ -41,7 +41,7 @@ from penstock.kernels.tree import (
     next_partner,
     row_at,
 )
-from penstock.kernels.tree_ahead import GROUP, look_ahead, look_for_heads
+from penstock.kernels.tree_ahead import GROUP, far, look_ahead, look_for_heads
 from penstock.kernels.tree_gate import count_bare_event
 from penstock.kernels.tree_hops import HOP, next_fit, set_out
 from penstock.kernels.tree_partners import forget
@@ -99,11 +99,12 @@ def run(
     n = np.int64(0)
     sources = spec[SOURCES]
     counts = spec[COUNT]
+    ahead = far(spec, regs)
     for e in range(begin, times.shape[0]):
         k = np.int64(sides[e])
         seq = np.int64(seqs[e])
         t = times[e]
-        if e % GROUP == 0 and e + 3 * GROUP <= times.shape[0]:
+        if ahead and e % GROUP == 0 and e + 3 * GROUP <= times.shape[0]:
             look_ahead(e + GROUP, sides, seqs, spec, regs, rows, links, work)
             for g in range(e + 2 * GROUP, e + 3 * GROUP):
                 i = np.int64(sides[g])
