@@ -17,8 +17,7 @@ from penstock.operators.tree_join import TreeJoin
 def change(join: TreeJoin) -> None:
     """After its next row a tree keeps partial results, or no longer does."""
     state = join._state
-    for which in (kernel.CHANGES, kernel.CROWDED):
-        state.regs[int(state.spec[kernel.COUNT]) + which] = 1
+    state.regs[int(state.spec[kernel.COUNT]) + kernel.CROWDED] |= kernel.KEEPING_ANEW
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
     rng = random.Random(seed)
     decide, tables, step = Questions._decide, Questions._tables, TreeJoin.step
     lengths = questions.TRIAL, questions.FIRST, questions.MOST
-    worth = cycles.LONELY, cycles.UPKEEP, cycles.GROWN
+    worth = cycles.LONELY, cycles.UPKEEP, cycles.GROWN, cycles.FITS
 
     def drawn_tables(self: Questions, *_: Any) -> list[Directed]:
         every = [(j, i) for j in range(self._n) for i in self._near[j] if rng.random() < share]
@@ -48,11 +47,12 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
     TreeJoin.step = drawn_step  # type: ignore[method-assign]
     questions.TRIAL, questions.FIRST, questions.MOST = 3, 1, 3
     # Every hop has its filter, or those that pay; they are laid out anew all the time, or seldom. Questions are all tried.
-    cycles.LONELY, cycles.UPKEEP, cycles.GROWN = -1.0, rng.choice((-1.0, 8.0)), rng.choice((0, 2))
+    cycles.LONELY, cycles.UPKEEP = -1.0, rng.choice((-1.0, 8.0))
+    cycles.GROWN, cycles.FITS = rng.choice(((0, 0.0), (2, 1.25)))
     try:
         yield
     finally:
         Questions._decide, Questions._tables = decide, tables  # type: ignore[method-assign]
         TreeJoin.step = step  # type: ignore[method-assign]
         questions.TRIAL, questions.FIRST, questions.MOST = lengths
-        cycles.LONELY, cycles.UPKEEP, cycles.GROWN = worth
+        cycles.LONELY, cycles.UPKEEP, cycles.GROWN, cycles.FITS = worth

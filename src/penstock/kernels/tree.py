@@ -67,12 +67,13 @@ ASK_WORDS = 36
 """Of a question: filters of what waits and of what has come, how often asked and denied of late, and how often not to ask."""
 MADE, SUPPRESSED, RESUMED, SUSPENDED, WOKEN, VISITS, SHORT, CROWDED = range(8)
 RESTING, TURN, SPARED, LOOKED, STEADY = range(8, 13)
-KEEPS, CHANGES, BEGAN, SIGHTED, WALKED, FORMER, KEPT, PATIENCE = range(13, 21)
-COUNTERS = 21
+KEEPS, BEGAN, SIGHTED, WALKED, FORMER, KEPT, PATIENCE = range(13, 20)
+COUNTERS = 20
+FILTERS_ANEW, INDEXES_ANEW, KEEPING_ANEW = 1, 2, 4
 """Partial results made, not made, made later; rows set aside and taken up again; rows looked at; the node without room;
-whether a filter is too full, or an index or a filter is wanted. For so many events nobody is asked; events of this turn, and
-what was spared and looked at before it, turns since rows began to end (see `tree_gate`). Whether partial results are kept, and whether that is
-to change; what was made and looked at before this turn; rows that answers of this turn were completed from; rows looked at in the last
+what is to be laid out anew (CROWDED: bits as named). For so many events nobody is asked; events of this turn, and
+what was spared and looked at before it, turns since rows began to end (see `tree_gate`). Whether partial results are kept;
+what was made and looked at before this turn; rows that answers of this turn were completed from; rows looked at in the last
 turn that kept; for how many turns they are kept at least, and will be next time."""
 
 (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.kernels.jit import ix, kernel, part
-from penstock.kernels.tree import BITS, COUNT, CROWDED, FULL, PANE, PANES, STRETCH, UNTIL, mixed
+from penstock.kernels.tree import BITS, COUNT, CROWDED, FILTERS_ANEW, FULL, PANE, PANES, STRETCH, UNTIL, mixed
 
 CROWD, LEAST_PANE, MOST_PANE = 6, 32, 1 << 16
 """Keys a word of a pane beyond which it is to be larger: others' bits look like a key's too often; how many words there are."""
@@ -73,7 +73,7 @@ def open_pane(f, exp, t, regs, bits):
 def crowding(f, pane, spec, regs):
     """Look whether a pane has become too full."""
     if regs[f + FULL + pane] > CROWD * (regs[f + PANE] + 1) and regs[f + PANE] + 1 < MOST_PANE:
-        regs[spec[COUNT] + CROWDED] = 1
+        regs[spec[COUNT] + CROWDED] |= FILTERS_ANEW
 
 
 @part

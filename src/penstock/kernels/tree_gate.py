@@ -12,12 +12,12 @@ from __future__ import annotations
 from penstock.kernels.jit import kernel, part
 from penstock.kernels.tree import (
     BEGAN,
-    CHANGES,
     COLUMN,
     COUNT,
     CROWDED,
     FORMER,
     INDEX,
+    KEEPING_ANEW,
     KEPT,
     LOOKED,
     MADE,
@@ -115,7 +115,7 @@ def weigh(spec, regs):
 @part
 def change(spec, regs):
     """From the next event on partial results are to be kept, or no longer."""
-    regs[spec[COUNT] + CHANGES] = regs[spec[COUNT] + CROWDED] = 1
+    regs[spec[COUNT] + CROWDED] |= KEEPING_ANEW
 
 
 @part

@@ -19,6 +19,7 @@ from penstock.kernels.tree import (
     HEADS,
     INDEX,
     INDEX_WORDS,
+    INDEXES_ANEW,
     KEYS,
     LINKED,
     LIST,
@@ -119,7 +120,7 @@ def chain(j, i, h, spec, regs, rows, links):
         if column == NOT_KEPT:
             regs[r + SOUGHT] += seen - regs[j * SOURCE_WORDS + TAIL]
             if regs[r + SOUGHT] > OFTEN:
-                regs[spec[COUNT] + CROWDED] = 1
+                regs[spec[COUNT] + CROWDED] |= INDEXES_ANEW
         return seen - 1, column
     if regs[r + LINKED] < seen:
         catch_up(r, j, i, spec, regs, rows, links)

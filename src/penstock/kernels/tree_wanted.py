@@ -22,6 +22,7 @@ from penstock.kernels.tree import (
     CROWDED,
     DEMAND,
     FILTER_WANTED,
+    FILTERS_ANEW,
     FULL,
     IDLE,
     JIT,
@@ -142,7 +143,7 @@ def judge(u, a, h, yes, spec, regs):
             regs[a + SKIP] = TRIAL * REST
         elif regs[a + COME + PANE] == NO_FILTER and u >= spec[SOURCES] and h != 0:
             regs[a + COME + PANE] = FILTER_WANTED
-            regs[spec[COUNT] + CROWDED] = 1
+            regs[spec[COUNT] + CROWDED] |= FILTERS_ANEW
         regs[a + TESTED] >>= 1
         regs[a + BLOCKED] >>= 1
 

@@ -34,7 +34,7 @@ ROWS_A_BUCKET, LEAST = 4, 16
 GROWN, FITS, SHRUNK = 2, 1.25, 8
 """So many times the rows that walks, or filters, were laid out for, or so small a part of them, and they are laid out anew."""
 MOVED = 0.25
-"""By so much of itself a share may have moved before walks are laid out anew that go on in the same order."""
+"""By so much of itself a share may have moved before walks are laid out anew: those of a sample of 64 rows are a tenth apart."""
 
 Pair = tuple[int, int, int]
 """Of a filter: whose rows it knows, by their word toward whom, and what other input's word they have."""
@@ -71,9 +71,8 @@ class Cycles:
         self._laid = [0] * n
         self._kept: list[Pair] = []
         self._fitted = self._laid
-        self._told: object = None
-        self._by = self.alike
-        """What walks were laid out for: their order and questions, and shares."""
+        self._by = np.zeros((n, n))
+        """The shares that walks were laid out for."""
         if self.order[0, 0, 0] < 0:
             self._choose()
 
@@ -93,8 +92,15 @@ class Cycles:
                 self.alike[i, j] = share if before < 0 else (before + share) / 2
                 told[i, j] = float(rows * live[j]), met
             self._lonely[i, j] = lonely / rows if rows else 0.0
-        self._choose()
+        if self._moved:
+            self._choose()
         return told
+
+    @property
+    def _moved(self) -> bool:
+        """Whether shares, or rows, are no longer those that walks were laid out for."""
+        by = np.abs(np.maximum(self.alike, 0.0) - self._by)
+        return bool((by > MOVED * self._by).any()) or _apart(self._laid, self._stems.sizes, FITS)
 
     def promising(self) -> set[Directed]:
         """(who is asked, who asks): where many rows have no partner."""
@@ -103,46 +109,30 @@ class Cycles:
 
     def _choose(self) -> None:
         """Visit next the input that costs least over what it drops; first hops first, for others may go by their indexes."""
-        n = self._n
+        n, index = self._n, self._index
         live = [max(rows, 1) for rows in self._stems.sizes]
-        alike = self.alike.tolist()
+        shares = [[min(share, 1.0) if share >= 0 else 1.0 for share in row] for row in self.alike.tolist()]
+        ways = {
+            t: [
+                (b, index[t, b], shares[b][t], 1 + live[t] * shares[b][t])
+                for b in range(n)
+                if (t, b) in index
+            ]
+            for t in range(n)
+        }
         before = self.order.tolist()
         used: set[int] = set()
-        bound = [[i] for i in range(n)]
+        bound = [{i} for i in range(n)]
         for h in range(n - 1):
             for i in range(n):
-                ways = (
-                    self._guess(t, bound[i], alike, live[t], before[i][h], used)
+                _, target, giver = min(
+                    _guess(t, ways[t], bound[i], live[t], before[i][h][1], used)
                     for t in range(n)
-                    if t not in bound[i] and any((t, b) in self._index for b in bound[i])
+                    if t not in bound[i]
                 )
-                _, target, giver = min(ways)
-                self.order[i, h] = (target, self._index[target, giver], giver, self._index[giver, target])
-                bound[i].append(target)
+                self.order[i, h] = (target, index[target, giver], giver, index[giver, target])
+                bound[i].add(target)
             used.update(self.order[:, h, 1].tolist())
-
-    def _guess(
-        self,
-        target: int,
-        bound: list[int],
-        alike: list[list[float]],
-        live: int,
-        before: list[int],
-        used: set[int],
-    ) -> tuple[float, int, int]:
-        """What it costs to visit an input next, the input, and the bound one to come from."""
-        equal, partners, giver = float(live), inf, -1
-        for b in bound:
-            if (target, b) not in self._index:
-                continue
-            share = alike[b][target]
-            share = min(share, 1.0) if share >= 0 else 1.0
-            equal *= share
-            x = self._index[target, b]
-            met = (1 + live * share) * (KNOWN if x in used else 1.0) * (STAYS if before[1] == x else 1.0)
-            if met < partners:
-                partners, giver = met, b
-        return partners / (1 - equal) if equal < KEEPS else 1e9 * equal + partners, target, giver
 
     # ------------------------------------------------------------------ what kernels read
 
@@ -153,24 +143,26 @@ class Cycles:
 
     def follow(self, asked: Asked) -> None:
         """Walks go in another order, ask something else, or have more to meet."""
-        order, alike = self.order.tolist(), np.maximum(self.alike, 0.0)
-        if self._told == (order, asked.which, asked.question_at.tolist()) and not (
-            _apart(self._laid, self._stems.sizes, FITS) or (np.abs(alike - self._by) > MOVED * self._by).any()
-        ):
-            return
-        self._told, self._by = (order, asked.which, asked.question_at.tolist()), alike
+        if self._moved or not len(self.plan):
+            self._by = np.maximum(self.alike, 0.0)
+            self._lay_walks(self.order.tolist(), self._by.tolist())
+        plan = self.plan.reshape(-1, kernel.HOP)
+        plan[:-1, kernel.PUT] = asked.question_at[:, : self._n - 1].ravel()
+        plan[-1, kernel.PUT] = len(asked.which)
+
+    def _lay_walks(self, order: list[list[list[int]]], alike: list[list[float]]) -> None:
+        """All that kernels read but the questions."""
         self._laid = [max(rows, LEAST) for rows in self._stems.sizes]
         pairs: dict[Pair, int] = {}
         plan: list[tuple[int, ...]] = []
         checks: list[tuple[int, int, int]] = []
         sieves: list[tuple[int, int, int, int]] = []
         for i, hops in enumerate(order):
-            denying = self._sieves(i, hops, alike.tolist())
+            denying = self._sieves(i, hops, alike)
             bound = [i]
             for h, (target, index, giver, key) in enumerate(hops):
-                put = int(asked.question_at[i, h])
                 field = self._fields[index]
-                plan.append((target, index, field, giver, self._fields[key], len(checks), put, len(sieves)))
+                plan.append((target, index, field, giver, self._fields[key], len(checks), 0, len(sieves)))
                 sieves += [
                     (pairs.setdefault(pair, len(pairs)), g, self._field(g, z), self._field(target, z))
                     for pair in denying[h]
@@ -183,7 +175,7 @@ class Cycles:
                 ]
                 bound.append(target)
         end = [0] * kernel.HOP
-        end[kernel.CHECK], end[kernel.PUT], end[kernel.SIEVE] = len(checks), len(asked.which), len(sieves)
+        end[kernel.CHECK], end[kernel.SIEVE] = len(checks), len(sieves)
         self.plan = np.array([*plan, end], np.int64).ravel()
         self.checks = np.array(checks, np.int64).reshape(-1, 3)
         self.sieves = np.array(sieves, np.int64).reshape(-1, 4)
@@ -259,6 +251,26 @@ class Cycles:
                 self.filters[:, kernel.UPTO] - by[self.filters[:, kernel.OF]], 0
             )
         self._slid[:] = self._stems.slid
+
+
+def _guess(
+    target: int,
+    ways: list[tuple[int, int, float, float]],
+    bound: set[int],
+    live: int,
+    before: int,
+    used: set[int],
+) -> tuple[float, int, int]:
+    """What it costs to visit an input next, the input, and the bound one to come from. `ways`: from whom, by which index, the share of
+    pairs that are equal, rows met."""
+    equal, partners, giver = float(live), inf, -1
+    for b, x, share, rows in ways:
+        if b in bound:
+            equal *= share
+            met = rows * (KNOWN if x in used else 1.0) * (STAYS if before == x else 1.0)
+            if met < partners:
+                partners, giver = met, b
+    return partners / (1 - equal) if equal < KEEPS else 1e9 * equal + partners, target, giver
 
 
 def _apart(laid: list[int], sizes: Sequence[int], grown: float) -> bool:

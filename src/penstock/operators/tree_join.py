@@ -175,8 +175,7 @@ class TreeJoin:
             done, made = run(done, ts, side, seq, *held, out_ts, out_exp, out_slot)
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
             if state.counter(kernel.CROWDED):
-                state.widen()
-                if state.counter(kernel.CHANGES):
+                if state.widen():
                     self._change(int(ts[min(done, len(ts) - 1)]) - 1)
             elif done < len(ts):
                 short = state.counter(kernel.SHORT)

@@ -25,6 +25,8 @@ RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
 LEAST_ROOM, FIRST_ROOM, FEW_WORDS = 64, 1024, 128
 """Rows of a source, partial results of a node that has any: laying out anew costs more than room for so few."""
+SOON = 8
+"""An index that was sought so small a part of often is kept with those that were."""
 PATIENT, MOST_PATIENT, REMADE = 64, 4096, 8
 """Turns for which partial results are kept at least once they are again, and twice as many the next time; or as many as it takes for REMADE times as
 many rows to come as had to be gone through anew."""
@@ -199,8 +201,18 @@ class TreeState:
             if indexes:
                 self._drop_indexes()
 
-    def widen(self) -> None:
-        """Larger panes where there are many keys; filters and indexes that are wanted. Whoever would be next has its turn, too."""
+    def widen(self) -> bool:
+        """Larger panes where there are many keys, filters and indexes that are wanted; whoever would be next has its turn, too. Returns whether it is to
+        change that partial results are kept."""
+        crowded = self.counter(kernel.CROWDED)
+        self._set(kernel.CROWDED, 0)
+        if crowded & kernel.FILTERS_ANEW:
+            self._widen_filters()
+        if crowded & kernel.INDEXES_ANEW:
+            self._add_indexes()
+        return bool(crowded & kernel.KEEPING_ANEW)
+
+    def _widen_filters(self) -> None:
         filters = self.filters
         words = filters[:, :, kernel.PANE] + 1
         crowd = filters[:, :, kernel.FULL : kernel.FULL + kernel.PANES].max(axis=2) / (
@@ -217,9 +229,6 @@ class TreeState:
             sizes[wanted, 1] = self._fitting()[wanted]
             filters[wanted, 1, kernel.UPTO] = -1
             self._lay_bits(sizes)
-        if (self.indexes[:, kernel.SOUGHT] > OFTEN).any():
-            self._add_indexes()
-        self._set(kernel.CROWDED, 0)
 
     def _fitting(self) -> Ints:
         """By question: words of a pane for the keys of the source that is asked."""
@@ -244,8 +253,8 @@ class TreeState:
 
     def keep_none(self) -> None:
         """Partial results go, and nothing waits any more: all rows take part."""
-        for which in (kernel.KEEPS, kernel.CHANGES, kernel.RESTING):
-            self._set(which, 0)
+        self._set(kernel.KEEPS, 0)
+        self._set(kernel.RESTING, 0)
         self.nodes[:, kernel.FILLED] = 0
         self.nodes[:, kernel.LATEST] = self.nodes[:, kernel.DUE] = EARLIEST
         self.sources[:, kernel.WAITED] = 0
@@ -265,7 +274,6 @@ class TreeState:
         rows = sum(last) - sum(first)
         patience = self.counter(kernel.PATIENCE)
         self._set(kernel.KEEPS, 1)
-        self._set(kernel.CHANGES, 0)
         self._set(kernel.KEPT, max(patience, REMADE * rows // EVENTS))
         self._set(kernel.PATIENCE, min(2 * patience, MOST_PATIENT))
         self.sources[:, kernel.SEEN] = first
@@ -283,9 +291,9 @@ class TreeState:
         return 1 if self._nested else power_of_two(rows)
 
     def _add_indexes(self) -> None:
-        """Indexes that were sought often are kept from now on, behind all else; nothing moves."""
+        """Indexes that were sought often, or soon will have been, are kept from now on, behind all else; nothing moves."""
         links = len(self.links)
-        for x in np.flatnonzero(2 * self.indexes[:, kernel.SOUGHT] > OFTEN).tolist():
+        for x in np.flatnonzero(SOON * self.indexes[:, kernel.SOUGHT] > OFTEN).tolist():
             links = self._place_index(x, links)
         old = self.links
         self.links = self._arena.array(f"{self._name}.links", np.int32, links, -1)

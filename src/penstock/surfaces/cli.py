@@ -104,6 +104,7 @@ class FigureName(StrEnum):
     jit_15 = "jit-15"
     jit_16 = "jit-16"
     jit_17 = "jit-17"
+    jit_eight = "jit-eight"
     jit_fruitful = "jit-fruitful"
     pp_4_5 = "pp-4.5"
     pp_4_6 = "pp-4.6"
