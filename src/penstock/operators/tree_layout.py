@@ -63,6 +63,11 @@ class Layout:
     demand: Demand
     indexes: dict[tuple[int, int], int] = field(default_factory=dict)
     """By (source, neighbour): the number of the index."""
+    _ways: list[Same] = field(init=False)
+    """Equalities as seen from either side."""
+
+    def __post_init__(self) -> None:
+        self._ways = [one for s in self.same for one in (s, s.seen_from(s.right))]
 
     @property
     def sources(self) -> int:
@@ -79,8 +84,7 @@ class Layout:
 
     def between(self, sources: Sequence[int], others: Sequence[int]) -> list[Same]:
         """Equalities from one set of sources to another."""
-        ways = [one for s in self.same for one in (s, s.seen_from(s.right))]
-        return [one for one in ways if one.left in sources and one.right in others]
+        return [one for one in self._ways if one.left in sources and one.right in others]
 
     def parent(self, u: int) -> int:
         return next(v for v, node in enumerate(self.nodes) if u in (node.left, node.right) and u != v)

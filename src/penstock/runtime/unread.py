@@ -24,6 +24,14 @@ FEW = 1 << 12
 """Rows of a push; with more, the second copy costs more than reading."""
 
 
+def in_one_piece(rows: object) -> pa.RecordBatch | None:
+    """A record batch, or a table of a few rows that is one; else None."""
+    if isinstance(rows, pa.Table) and rows.num_rows <= FEW:
+        pieces = rows.to_batches()
+        return pieces[0] if len(pieces) == 1 else None
+    return rows if isinstance(rows, pa.RecordBatch) else None
+
+
 class Unread:
     """Rows in time order, in memory of their own; of a batch only what a source looks at while they wait."""
 
@@ -47,7 +55,7 @@ class Unread:
 
 def read(parts: Sequence[Unread]) -> tuple[Column, ...]:
     """All rows, one after the other."""
-    rows = pa.concat_batches([part.rows for part in parts])
+    rows = parts[0].rows if len(parts) == 1 else pa.concat_batches([part.rows for part in parts])
     fields = zip(rows.columns, parts[0].schema, strict=True)
     return tuple([Column(raw(array, field.type.dtype), validity(array)) for array, field in fields])
 
