@@ -28,8 +28,8 @@ KNOWN, STAYS = 0.8, 0.85
 """So much of its cost counts where a hop goes by an index that others keep anyway, or goes on as it did: shares are never known to the last digit."""
 PROBE, UPKEEP, MANY = 3.0, 8.0, 64
 """In rows met: what a probe costs besides those it meets, and a filter for every event; partners that leave few bits of a bucket free."""
-LONELY = 0.1
-"""The share of rows without a partner from which on it may pay to ask for one."""
+LONELY = 1.0
+"""Rows that an event need not meet on its first hop if rows without a partner do not set out, from which on it may pay to ask for one."""
 ROWS_A_BUCKET, LEAST = 4, 16
 GROWN, FITS, SHRUNK = 2, 1.25, 8
 """So many times the rows that walks, or filters, were laid out for, or so small a part of them, and they are laid out anew."""
@@ -103,8 +103,10 @@ class Cycles:
         return bool((by > MOVED * self._by).any()) or _apart(self._laid, self._stems.sizes, FITS)
 
     def promising(self) -> set[Directed]:
-        """(who is asked, who asks): where many rows have no partner."""
-        asked = np.argwhere(self._lonely > LONELY).tolist()
+        """(who is asked, who asks): where rows that have no partner would meet many others first."""
+        sizes, targets = self._stems.sizes, enumerate(self.order[:, 0, 0].tolist())
+        met = np.array([1 + sizes[target] * max(float(self.alike[i, target]), 0.0) for i, target in targets])
+        asked = np.argwhere(self._lonely * met[:, None] > LONELY).tolist()
         return {(j, i) for i, j in asked if (i, j) in self._index}
 
     def _choose(self) -> None:

@@ -33,7 +33,7 @@ from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
 
-FORMAT = 20
+FORMAT = 21
 _MARK = b"penstock\n"
 
 

@@ -66,7 +66,8 @@ def measured(
     tell: Tell,
     connect: Connect,
 ) -> Data:
-    """By x and way; in a turn all ways run, one after the other. One turn, or at least so many."""
+    """By x and way; in a turn all ways run, one after the other, and in the next the other way round: what a run finds in memory is what the one before
+    it has left. One turn, or at least so many."""
     for way in WAYS:
         run(settings[0][1], way, probing, min(600, seconds), connect)
     samples = []
@@ -75,7 +76,7 @@ def measured(
         turn = 0
         while turn < turns or (turns > 1 and turn < MOST and _least(taken) < ENOUGH):
             turn += 1
-            for name in WAYS:
+            for name in list(WAYS)[:: 1 if turn % 2 else -1]:
                 tell(f"{setting.shape}, {x:g}: {name}, turn {turn}")
                 taken[name].append(run(setting, name, probing, seconds, connect))
         assert len({one.results for every in taken.values() for one in every}) == 1, "answers are the same"
