@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from penstock.errors import DataError
+from penstock.runtime import unread
 from penstock.runtime.unread import FEW
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("x", pa.int32()), ("d", pa.float64())])
@@ -32,19 +33,26 @@ def waiting_unread(session: penstock.Session) -> list[str]:
     return [type(part).__name__ for part in session.engine.sources["a"]._waiting]
 
 
+@pytest.fixture(autouse=True)
+def tries(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Rows are laid down unread whenever that is possible, also after some that were not in order."""
+    if "rests" not in request.node.name:
+        monkeypatch.setattr(unread, "RESTS", 0)
+
+
 @pytest.mark.parametrize("delay", [0, 4])
 @pytest.mark.parametrize("seed", range(12))
 def test_as_if_read_at_once(delay: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     (one, answers), (two, twins) = opened(delay), opened(delay)
-    clock, unread = 0, 0
+    clock, laid = 0, 0
     for push in range(30):
         step = 1 if push % 3 else -2  # now and then out of order, and with no delay late
         ts = [clock + step * int(k) for k in random.integers(0, 3, random.integers(1, 6)).cumsum()]
         batch = rows(ts, push, nulls=push % 4 == 0)
-        one.push("a", batch)
+        one.push("a", batch if push % 2 else pa.table(batch))
         two.push("a", {name: batch.column(name).to_pylist() for name in SCHEMA.names})
-        unread += "Unread" in waiting_unread(one)
+        laid += "Unread" in waiting_unread(one)
         clock = max(clock, *ts)
         if random.random() < 0.2:
             assert [q.changes() for q in answers] == [q.changes() for q in twins]
@@ -52,7 +60,7 @@ def test_as_if_read_at_once(delay: int, seed: int) -> None:
     two.advance(clock + 9)
     assert [q.changes() for q in answers] == [q.changes() for q in twins]
     assert one.late("a") == two.late("a")
-    assert unread > 5
+    assert laid > 5
 
 
 def test_the_caller_may_write_to_what_it_gave() -> None:
@@ -109,3 +117,20 @@ def test_a_slice_of_much_is_read_not_copied_whole() -> None:
     session, _ = opened()
     session.push("a", rows(list(range(10 * FEW))).slice(0, 10))
     assert waiting_unread(session) == ["Batch"]
+
+
+def test_tables_wait_unread_if_they_are_in_one_piece() -> None:
+    session, _ = opened(5)
+    session.push("a", pa.table(rows([1, 2])))
+    session.push("a", pa.Table.from_batches([rows([2]), rows([3])]))
+    session.push("a", pa.table(rows([3] * (FEW + 1))))
+    assert waiting_unread(session) == ["Unread", "Batch", "Batch"]
+
+
+def test_it_rests_after_rows_out_of_order() -> None:
+    """Where one push is not in time order the next will hardly be: they are read at once for a while."""
+    session, _ = opened(50)
+    session.push("a", rows([3, 1, 2]))
+    for at in range(unread.RESTS + 1):
+        session.push("a", rows([at + 4]))
+    assert waiting_unread(session)[-2:] == ["Batch", "Unread"]

@@ -22,6 +22,8 @@ from penstock.state.strings import validity
 
 FEW = 1 << 12
 """Rows of a push; with more, the second copy costs more than reading."""
+RESTS = 15
+"""Pushes that are read at once after one that was not in time order: the next will hardly be."""
 
 
 def in_one_piece(rows: object) -> pa.RecordBatch | None:
@@ -72,19 +74,24 @@ class Plain:
         self._arrow = pa.schema([(f.name, f.type.arrow) for f in stream.schema])
         self._width = 8 + sum(t.dtype.itemsize for t in rest)
         self._memory = pa.default_cpu_memory_manager()
+        self._rests = 0
 
     def copy(self, rows: pa.RecordBatch, floor: int) -> Unread | None:
         """A few rows, none before `floor`; None: these must be looked at."""
         n = rows.num_rows
+        if self._rests:
+            self._rests -= 1
+            return None
         if not self._possible or not 0 < n <= FEW or not rows.schema.equals(self._arrow):
             return None
         if rows.get_total_buffer_size() > 2 * n * self._width:
             return None  # a slice: all that it was cut from would be copied
-        made = rows.copy_to(self._memory)
-        column = made.column(self._time)
+        column = rows.column(self._time)
         if column.null_count:
             return None
         times = raw(column, np.int64)
         if times[0] < floor or times[-1] > self._last or not is_sorted(times):
+            self._rests = RESTS
             return None
-        return Unread(times, made, self._schema)
+        made = rows.copy_to(self._memory)
+        return Unread(raw(made.column(self._time), np.int64), made, self._schema)
