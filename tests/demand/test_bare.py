@@ -164,6 +164,24 @@ def test_a_tree_whose_answers_become_many_keeps_again() -> None:
     assert told["jit"][1][-1] == 1
 
 
+def test_it_keeps_again_when_no_row_is_alive() -> None:
+    """It is to change after a row that has ended before the next one of the same step comes."""
+    made = penstock.connect(join="tree", tree="bushy", demand="jit", share=False, replan=False)
+    setting = replace(BUSHY, sources=3, window=5)
+    made.execute(setting.declaration())
+    query = made.query(setting.query())
+    (join,) = joins(made)
+    change(join)
+    for at, name in ((1, "a"), (2, "b"), (3, "c")):
+        made.push(name, {"ts": [at], **{key: [1] for key in setting.columns("abc".index(name))}})
+    made.advance(50)
+    assert (join.counted()["kept"], query.matched) == (0, 1)
+    change(join)
+    made.push("a", {"ts": [110, 200], **{key: [1, 1] for key in setting.columns(0)}})
+    made.advance(300)
+    assert (join.counted()["kept"], query.matched) == (1, 1)
+
+
 def test_it_keeps_for_long_before_it_tries_again() -> None:
     join, _ = run(replace(BUSHY, sources=4, window=600, rate=2.7), 3000)
     state = join._state

@@ -38,7 +38,7 @@ from penstock.kernels.jit import ix, kernel, part
     KIN,
     OUTSIDE,
     WALK,
-    DOWN,
+    ONWARD,
 ) = range(18)
 HEADER = 18
 """Places in `spec` that say where its tables begin, and where those of `regs` do."""

@@ -15,13 +15,13 @@ from penstock.kernels.tree import (
     COUNT,
     CROWDED,
     CUR,
-    DOWN,
     HEADS,
     LASTS,
     MADE,
     MASK,
     NODE,
     NODE_WORDS,
+    ONWARD,
     PATH,
     POS,
     ROOT,
@@ -55,7 +55,7 @@ def complete(u, k, end, t, n, spec, regs, rows, links, bits, work, lists, out_ts
     A walk through the sources outside u, in the order of the tree; where all below a node are bound, others are asked for it.
     """
     sources = spec[SOURCES]
-    steps, levels = spec[spec[DOWN] + 2 * u], spec[spec[DOWN] + 2 * u + 1]
+    steps, levels = spec[spec[ONWARD] + 2 * u], spec[spec[ONWARD] + 2 * u + 1]
     ends, before = work[LASTS], regs[spec[COUNT] + VISITS]
     level = 0
     down = True

@@ -2,7 +2,8 @@
 
 A partial result of node u is *supported* by a source j outside if a live row of j equals it wherever the two are compared. If
 some source does not support it, no answer can hold it now: it is not made, and a bit says that something waits at (u, j)
-for this key (`tree_resume` and `tree_remake` tell how it is made after all). Most are denied by a filter of the keys that have come.
+for this key (`tree_resume` and `tree_remake` tell how it is made after all). Most are denied by a filter of the keys that have come. In a tree that
+keeps nothing (`tree_bare`) nothing waits: no bit is set.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Invariant  for every node u and all rows below it that are alive and equal each 
            part of it waits at some (w, j) and source j holds no live row that equals it. So whatever an answer needs is there
            when its last row comes, and every answer is made once, then (docs/decisions/019).
 Pattern    WEAKEST, MONOTONIC → WEAK (MONOTONIC over streams).
-State      one ring a source; at every inner node the partial results made; with demand an index a pair of sources, and bits.
+           A tree that keeps nothing (`kernels.tree_bare`) meets rows alone: there no partial result is kept, and none waits.
+State      one ring a source; at every inner node the partial results made, or none; with demand an index a pair of sources, and bits.
 Cost       O(arrivals + partners met + partial results), and what is asked before one is made.
 """
 
@@ -194,8 +195,10 @@ class TreeJoin:
         """From here on partial results are kept, or no longer. What rows that are alive make is made again, and has been answered."""
         if self._state.counter(kernel.KEEPS):
             self._state.keep_none()
-        else:
-            self._climbed(*self._state.keep(now))
+            return
+        again = self._state.keep(now)
+        if len(again[0]):
+            self._climbed(*again)
 
     def _columns(self, slots: Array) -> tuple[Column, ...]:
         out: list[Column] = [ABSENT] * self._width

@@ -142,7 +142,7 @@ class Layout:
             made += node.sources
         _lists(made, kernel.OUTSIDE, [self._outside(k) for k in range(n)], 1)
         _walks(made, kernel.WALK, [self._walk(u, k) for u in every for k in range(n)])
-        _walks(made, kernel.DOWN, [self._outward(u) for u in every])
+        _walks(made, kernel.ONWARD, [self._onward(u) for u in every])
         return np.array(made, np.int64)
 
     def _path(self, u: int) -> list[int]:
@@ -200,7 +200,7 @@ class Layout:
             left.remove(target)
         return steps
 
-    def _outward(self, u: int) -> list[Hop]:
+    def _onward(self, u: int) -> list[Hop]:
         """An order in which all that is missing is found where node u is bound: sibling after sibling on the way to the root."""
         steps: list[Hop] = []
         while self.demand is Demand.JIT and u != self.root:
