@@ -17,9 +17,8 @@ from tests.equivalence.test_restarts import Restarts
 
 from .drawn import GRAPHS, Case, Changes, answers, make, push, pushes, session, trees
 from .hurried import change
-from .test_duck import alive
 from .test_equal import joins
-from .test_gate import run
+from .test_gate import run, snapshots
 
 
 def with_changes(case: Case, rng: random.Random, share: float, **options: object) -> tuple[Changes, set[int]]:
@@ -77,25 +76,7 @@ def test_what_is_left_when_windows_have_passed() -> None:
 
 
 def test_snapshots_are_duckdb_s() -> None:
-    found = 0
-    for seed in range(952_000, 952_006):
-        case = make(seed, 3 + seed % 3)
-        rng = random.Random(f"bare {seed}")
-        made = session(case, join="tree", tree="bushy", demand="jit")
-        query = made.query(case.query, keep=True)
-        (join,) = joins(made)
-        ahead = sorted(case.rows, key=lambda one: one[1]["ts"])
-        times = sorted({row["ts"] for _, row in ahead})
-        for clock in times[:: max(len(times) // 8, 1)]:
-            if rng.random() < 0.5:
-                change(join)
-            push(made, [one for one in ahead if one[1]["ts"] <= clock])
-            ahead = [one for one in ahead if one[1]["ts"] > clock]
-            made.advance(clock)
-            got = sorted(tuple(row.values()) for row in query.snapshot().to_pylist())
-            assert got == alive(case, clock), f"{case} at {clock}"
-            found += len(got)
-    assert found > 20
+    assert snapshots(952_000, lambda join, rng: change(join) if rng.random() < 0.5 else None) > 20
 
 
 def with_restarts(case: Case, path: Path, **options: object) -> tuple[Changes, set[int]]:
