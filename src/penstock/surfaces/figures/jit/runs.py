@@ -22,7 +22,7 @@ WAYS = {
 """The same plan as a tree with more or less demand, and what the engine does by itself: no tree at all."""
 
 
-ENOUGH, MOST = 0.5, 25
+ENOUGH, MOST = 1.0, 25
 """CPU seconds that every way is measured for at least, at every x, and turns after which it is enough anyway: some runs take 20 ms, and a
 median of three of those says little."""
 
