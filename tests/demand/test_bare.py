@@ -121,6 +121,24 @@ def test_a_tree_that_makes_nothing_keeps_nothing() -> None:
     assert join._state.counter(kernel.RESTING) == 0
 
 
+def test_users_see_what_is_suspended_resumed_and_spared() -> None:
+    made = penstock.connect(join="tree", tree="bushy", demand="jit", share=False, replan=False)
+    setting = replace(BUSHY, sources=4, window=60, values=12)
+    made.execute(setting.declaration())
+    query = made.query(setting.query())
+    for clock, tables in setting.pushes(900):
+        for name, rows in tables.items():
+            made.push(name, rows)
+        made.advance(clock)
+    told, (join,) = query.partial_results, joins(made)
+    counted = join.counted()
+    assert {what: counted[what] for what in told} == told
+    assert min(told["suppressed"], told["suspended"], told["resumed"]) > 0
+    assert told["spared"] == 32 * (told["suppressed"] - told["resumed"])
+    assert f"{told['suspended']:,} suspended" in query.explain()
+    assert f"; {told['spared']:,} bytes spared" in query.explain()
+
+
 def test_a_tree_whose_answers_become_many_keeps_again() -> None:
     """Values are drawn from 200, then from 4, then from 200; it changes twice, makes what REF makes, and no answer twice."""
     told: dict[str, tuple[int, list[int]]] = {}

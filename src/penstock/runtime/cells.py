@@ -348,6 +348,14 @@ class Cells:
 
     # ------------------------------------------------------------------ feeding
 
+    def lay(self, name: str, rows: pa.RecordBatch) -> bool:
+        """A few rows of one stream unread, if nothing can be wrong with them; else they are to be read and pushed."""
+        self.check_idle()
+        if not self.sources[name].lay(rows):
+            return False
+        self._advance()
+        return True
+
     def push(self, name: str, columns: tuple[Column, ...]) -> None:
         """Rows of one stream; which are late is decided here, row by row."""
         self.check_idle()

@@ -157,12 +157,13 @@ class Pipeline:
         return self._counting
 
     def counted(self, node: Node | None = None) -> dict[str, int]:
-        """Partial results of a node's operators, or of all: made, suppressed, questions asked."""
+        """Partial results of a node's operators, or of all: made, suppressed, questions asked; of trees rows that were set aside, partial results made
+        after all, and bytes spared, too."""
         own = None if node is None else self.operators.get(id(node), ())
         told = [one.counted() for one in self.counts if own is None or one in own]
         return {
             what: sum(one[what] for one in told if what in one)
-            for what in ("made", "suppressed", "asked")
+            for what in ("made", "suppressed", "suspended", "resumed", "spared", "asked")
             if any(what in one for one in told)
         }
 

@@ -141,7 +141,8 @@ class Query:
     @alone
     def partial_results(self) -> dict[str, int]:
         """Of the query's joins of three inputs or more, in this process: partial results made, suppressed because some input could
-        not support them, and questions asked to know."""
+        not support them, and questions asked to know. Of trees also `suspended`, rows set aside, `resumed`, partial results made after all, and
+        `spared`, bytes at least that suppressed ones did not take."""
         self._session.engine.settle()
         return self._standing.pipeline.counted()
 
@@ -163,9 +164,10 @@ class Query:
                 said.append(f"{rows:,} rows held, {round(expected[id(node)].state):,} expected")
             counted = standing.pipeline.counted(running[id(node)])
             if any(counted.values()):
-                asked = counted.pop("asked", 0)
+                asked, spared = counted.pop("asked", 0), counted.pop("spared", 0)
                 said.append("partial results: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()))
                 said[-1] += f"; {asked:,} questions asked" if asked else ""
+                said[-1] += f"; {spared:,} bytes spared" if spared else ""
             if node is standing.root.node:
                 said = promises(self.ranks) + outlined(self.load) + said
                 said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said

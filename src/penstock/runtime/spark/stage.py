@@ -244,7 +244,7 @@ class Stage:
         return {s.name: s.answer.changes() for s in self.engine.queries.values() if s.answer.has_changes}
 
     def partial_results(self) -> dict[str, dict[str, int]]:
-        """By query, or part of one, since this was asked last: made, suppressed, questions asked."""
+        """By query, or part of one, since this was asked last: as `Pipeline.counted`."""
         counted = {s.name: s.pipeline.counted() for s in self.engine.queries.values()}
         before, self._counted = self._counted, {name: told for name, told in counted.items() if told}
         return {
