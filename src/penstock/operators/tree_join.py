@@ -96,7 +96,7 @@ class TreeJoin:
         return [
             *held,
             Holding("rows set aside", "blacklist: rings without chains", counted["blacklist"]),
-            Holding("keys that are waited for", "two panes of bits a question", counted["buffer"]),
+            Holding("keys that are waited for", "four panes of bits a question", counted["buffer"]),
         ]
 
     def counted(self) -> dict[str, int]:
