@@ -269,3 +269,16 @@ def enter(k, seq, active, spec, regs, rows, links, work):
     else:
         links[ix(own)] = SUSPENDED_ROW
         regs[k * SOURCE_WORDS + ASIDE] += 1
+
+
+@part
+def answer(n, t, end, spec, regs, work, out_ts, out_exp, out_slot):
+    """What is being made is a result, as number n; returns how many there are then, -1 if there is no room."""
+    if n == out_ts.shape[0]:
+        regs[spec[COUNT] + SHORT] = spec[ROOT]
+        return np.int64(-1)
+    out_ts[ix(n)] = t
+    out_exp[ix(n)] = end
+    for j in range(spec[SOURCES]):
+        out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
+    return n + 1

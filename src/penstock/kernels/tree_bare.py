@@ -14,25 +14,22 @@ from penstock.kernels.tree import (
     BUCKETS,
     COUNT,
     CROWDED,
-    CUR,
     HEADS,
     LASTS,
     MADE,
-    MASK,
     NODE,
     NODE_WORDS,
     ONWARD,
     PATH,
     POS,
-    ROOT,
     SEEN,
-    SHORT,
     SOURCE_WORDS,
     SOURCES,
     SUPPRESSED,
     VISITS,
     WALKED,
     after,
+    answer,
     bind,
     bucket,
     cross_hash,
@@ -54,7 +51,6 @@ def complete(u, k, end, t, n, spec, regs, rows, links, bits, work, lists, out_ts
 
     A walk through the sources outside u, in the order of the tree; where all below a node are bound, others are asked for it.
     """
-    sources = spec[SOURCES]
     steps, levels = spec[spec[ONWARD] + 2 * u], spec[spec[ONWARD] + 2 * u + 1]
     ends, before = work[LASTS], regs[spec[COUNT] + VISITS]
     level = 0
@@ -70,14 +66,9 @@ def complete(u, k, end, t, n, spec, regs, rows, links, bits, work, lists, out_ts
             continue
         ends[level] = min(end if level == 0 else ends[level - 1], rows[ix(work[POS, spec[q]])])
         if level + 1 == levels:
-            if n == out_ts.shape[0]:
-                regs[spec[COUNT] + SHORT] = spec[ROOT]
-                return np.int64(-1)
-            out_ts[ix(n)] = t
-            out_exp[ix(n)] = ends[level]
-            for j in range(sources):
-                out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
-            n += 1
+            n = answer(n, t, ends[level], spec, regs, work, out_ts, out_exp, out_slot)
+            if n < 0:
+                return n
             continue
         node = spec[q + 4]
         if node >= 0:

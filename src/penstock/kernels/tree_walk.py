@@ -9,7 +9,6 @@ from penstock.kernels.tree import (
     BUCKETS,
     COUNT,
     CROWDED,
-    CUR,
     DEMAND,
     ENDS,
     FILLED,
@@ -18,7 +17,6 @@ from penstock.kernels.tree import (
     JIT,
     MADE,
     MARK,
-    MASK,
     NODE,
     NODE_WORDS,
     OFF,
@@ -26,7 +24,6 @@ from penstock.kernels.tree import (
     RESUMED,
     ROOT,
     SEEN,
-    SHORT,
     SOURCE_WORDS,
     SOURCES,
     STEP,
@@ -34,6 +31,7 @@ from penstock.kernels.tree import (
     SUSPENDED,
     WAITED,
     after,
+    answer,
     bind,
     bucket,
     cross_hash,
@@ -80,14 +78,9 @@ def climb(k, seq, t, n, asks, spec, regs, rows, links, bits, work, out_ts, out_e
         ends[level] = end
         down = False
         if level + 1 == levels:
-            if n == out_ts.shape[0]:
-                regs[spec[COUNT] + SHORT] = spec[ROOT]
-                return np.int64(-1)
-            out_ts[ix(n)] = t
-            out_exp[ix(n)] = end
-            for j in range(sources):
-                out_slot[ix(j), ix(n)] = work[CUR, j] & regs[j * SOURCE_WORDS + MASK]
-            n += 1
+            n = answer(n, t, end, spec, regs, work, out_ts, out_exp, out_slot)
+            if n < 0:
+                return n
             continue
         if asks and not wanted(node, end, -1, t, spec, regs, rows, links, bits, work):
             regs[spec[COUNT] + SUPPRESSED] += 1

@@ -166,9 +166,13 @@ class Cycles:
                 field = self._fields[index]
                 plan.append((target, index, field, giver, self._fields[key], len(checks), 0, len(sieves)))
                 sieves += [
-                    (pairs.setdefault(pair, len(pairs)), g, self._field(g, z), self._field(target, z))
-                    for pair in denying[h]
-                    for z, g, _ in [pair]
+                    (
+                        pairs.setdefault((z, g, target), len(pairs)),
+                        g,
+                        self._field(g, z),
+                        self._field(target, z),
+                    )
+                    for z, g, _ in denying[h]
                 ]
                 checks += [
                     (self._field(target, b), b, self._field(b, target))

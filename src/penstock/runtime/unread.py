@@ -26,7 +26,7 @@ RESTS = 15
 """Pushes that are read at once after one that was not in time order: the next will hardly be."""
 
 
-def in_one_piece(rows: object) -> pa.RecordBatch | None:
+def one_batch(rows: object) -> pa.RecordBatch | None:
     """A record batch, or a table of a few rows that is one; else None."""
     if isinstance(rows, pa.Table) and rows.num_rows <= FEW:
         pieces = rows.to_batches()

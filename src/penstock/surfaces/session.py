@@ -44,7 +44,7 @@ from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, one_clock
 from penstock.runtime.running import Standing
-from penstock.runtime.unread import in_one_piece
+from penstock.runtime.unread import one_batch
 from penstock.surfaces.alone import alone
 from penstock.surfaces.arguments import (
     checked_name,
@@ -348,8 +348,8 @@ class Session:
     def push(self, stream: str, rows: Rows) -> None:
         """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
         key = self._stream(stream)
-        piece = in_one_piece(rows)
-        if piece is not None and self.engine.lay(key, piece):
+        batch = one_batch(rows)
+        if batch is not None and self.engine.lay(key, batch):
             return
         declared = self.catalog.streams[key]
         self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
