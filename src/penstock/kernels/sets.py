@@ -29,6 +29,8 @@ BLANK = np.full(4, NEVER)
 """State of a value nobody has seen: exp shown and greatest exps of both sides; the fourth keeps a row within a cache line.
 DISTINCT needs the first two."""
 
+OUTPUTS_PER_ROW = 3
+"""At most: one of the value before the instant (`catch_up`), two in it (`settle`)."""
 AHEAD, LARGE = 16, 1 << 15
 """Rows that the state of a row's value is asked for before its turn, and from how many words of state on: fewer are in the cache."""
 
@@ -109,6 +111,14 @@ def last_end(mode, g, state):
     return state[g, LEFT] if mode == DISTINCT else max(state[g, LEFT], state[g, RIGHT])
 
 
+@inline
+def instant_end(i, times, t):
+    """Where the rows of an instant end, from row i on."""
+    while i < times.shape[0] and times[ix(i)] == t:
+        i += 1
+    return i
+
+
 @part
 def _arrive(
     mode, i, j, l_times, l_exps, l_gids, rights, r_times, r_exps, r_gids, state, touched, registers, out, n
@@ -122,14 +132,19 @@ def _arrive(
         if j < rights:
             t = min(t, r_times[ix(j)])
         first, a, b = listed, i, j
+        # An instant is taken whole or not at all: a value that half an instant has settled would not
+        # be listed again, and so never be scheduled.
+        if n + OUTPUTS_PER_ROW * (lefts - i + rights - j) > size:
+            rows = instant_end(i, l_times, t) - i
+            if rights:
+                rows += instant_end(j, r_times, t) - j
+            if n + OUTPUTS_PER_ROW * rows > size:
+                break
         while a < lefts and l_times[ix(a)] == t:
             g = l_gids[ix(a)]
             if a + ahead < lefts:
                 prefetch(state, l_gids[ix(a + ahead)] * width)
             if state[ix(g), SHOWN] <= t and (mode != EXCEPT or state[ix(g), RIGHT] <= t):
-                if n + 2 > size:
-                    registers[0] = first
-                    return i, j, n
                 n = catch_up(mode, ix(g), t, state, out, n)
                 touched[ix(listed)] = g
                 listed += 1
@@ -139,21 +154,13 @@ def _arrive(
             g = r_gids[ix(b)]
             if b + ahead < rights:
                 prefetch(state, r_gids[ix(b + ahead)] * width)
-            # EXCEPT: shown although a right copy lives is who was not settled yet when the output was full.
-            shown = state[ix(g), SHOWN] > t
-            if (shown or state[ix(g), RIGHT] <= t) if mode == EXCEPT else not shown:
-                if n + 2 > size:
-                    registers[0] = first
-                    return i, j, n
+            if state[ix(g), RIGHT if mode == EXCEPT else SHOWN] <= t:
                 n = catch_up(mode, ix(g), t, state, out, n)
                 touched[ix(listed)] = g
                 listed += 1
             state[ix(g), RIGHT] = max(state[ix(g), RIGHT], r_exps[ix(b)])
             b += 1
         for k in range(first, listed):
-            if n + 2 > size:
-                registers[0] = first
-                return i, j, n
             n = settle(mode, ix(touched[ix(k)]), t, state, out, n)
         i, j = a, b
     registers[0] = listed
@@ -166,8 +173,8 @@ def arrive(mode, i, j, l_times, l_exps, l_gids, r_times, r_exps, r_gids, state, 
     their values.
 
     A copy that changes nothing (of a shown value, or of one that stays hidden) only moves a number: the value's wake-up may
-    then be early, never late. `touched[: registers[0]]` lists the values of the others. Where the output is full, the
-    instant is taken again: what was done of it is not done twice. Returns (rows taken of each side, outputs).
+    then be early, never late. `touched[: registers[0]]` lists the values of the others. Stops before
+    an instant that the output may have no room for. Returns (rows taken of each side, outputs).
     """
     rights = r_times.shape[0]
     return _arrive(
