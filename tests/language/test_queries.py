@@ -44,6 +44,22 @@ PLANS = [
         "SELECT a.x FROM a INNER JOIN b ON a.x = b.x",
         "Project[a.x AS x](Join[(a.x = b.x)](a[UNBOUNDED], b[UNBOUNDED]))",
     ),
+    (
+        "SELECT q.x FROM ((SELECT x FROM a) AS q JOIN b ON q.x = b.x)",
+        "Project[q.x AS x](Join[(q.x = b.x)](Project[x](a[UNBOUNDED]), b[UNBOUNDED]))",
+    ),
+    (
+        "SELECT q.x FROM (((SELECT x FROM a)) [RANGE 5] q CROSS JOIN (b JOIN c ON b.x = c.x))",
+        "Project[q.x AS x](Join[(b.x = c.x)](Project[x](a[UNBOUNDED])[RANGE 5], b[UNBOUNDED], c[UNBOUNDED]))",
+    ),
+    (
+        "SELECT q.x FROM (ISTREAM(SELECT x FROM a) AS q CROSS JOIN b)",
+        "Project[q.x AS x](Join(ToStream[ISTREAM](Project[x](a[UNBOUNDED])), b[UNBOUNDED]))",
+    ),
+    (
+        "SELECT x FROM (((SELECT x FROM a) UNION ALL SELECT x FROM b) EXCEPT SELECT x FROM c) AS q",
+        "Project[x](Except(Union(Project[x](a[UNBOUNDED]), Project[x](b[UNBOUNDED])), Project[x](c[UNBOUNDED])))",
+    ),
     ("SELECT a.x FROM a CROSS JOIN b", "Project[a.x AS x](Join(a[UNBOUNDED], b[UNBOUNDED]))"),
     (
         "SELECT a.x FROM a, b JOIN c ON b.x = c.x",

@@ -26,6 +26,8 @@ from penstock.language.words import NAMES
 
 _STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
+_BEGIN_QUERIES = (TokenType.SELECT, TokenType.WITH)
+
 _REFUSED_CLAUSES = {
     TokenType.ORDER_BY: ("ORDER BY", "a standing answer has no order; sort what q.snapshot() gives"),
     TokenType.SORT_BY: ("SORT BY", "a standing answer has no order; sort what q.snapshot() gives"),
@@ -279,19 +281,44 @@ class Queries(Clauses):
         return NamedInput(name, window, alias, name.span.to(span_of_token(self._prev)))
 
     def _parenthesised(self, first: Token) -> InputSyntax:
-        """`(SELECT ...)`, or `(a JOIN b ON ...)` which only groups."""
-        index = self._index
-        while self._match(TokenType.L_PAREN):
-            pass
-        is_query = self._curr.token_type in (TokenType.SELECT, TokenType.WITH) or (
-            self._curr.text.upper() in _STREAMS and self._next.token_type == TokenType.L_PAREN
-        )
-        self._retreat(index)
-        if is_query:
+        """`(SELECT ...)`, or `(a JOIN b ON ...)` which only groups.
+
+        A query in parentheses of its own is told by what follows it: an alias, a window or a join
+        makes it one input of a group.
+        """
+        if self._curr.token_type in _BEGIN_QUERIES or self._begins_query():
             return self._aliased(self._nested(), first)
         inner = self._joined()
         self.demand(TokenType.R_PAREN, ")")
         return inner
+
+    def _begins_query(self) -> bool:
+        """Whether a query in parentheses follows that is no input of a group."""
+        index = self._index
+        while self._match(TokenType.L_PAREN):
+            pass
+        is_query = self._curr.token_type in _BEGIN_QUERIES or (
+            self._curr.text.upper() in _STREAMS and self._next.token_type == TokenType.L_PAREN
+        )
+        self._retreat(index)
+        if not is_query:
+            return False
+        self._skip_parentheses()
+        ends = (TokenType.R_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
+        goes_on = self._curr.token_type in (*ends, *_REFUSED_CLAUSES) or self._clause_ahead()
+        is_query = goes_on or not self._curr
+        self._retreat(index)
+        return is_query
+
+    def _skip_parentheses(self) -> None:
+        """Beyond the parenthesis that closes the next one to open."""
+        depth = 0
+        while self._curr:
+            depth += self._curr.token_type == TokenType.L_PAREN
+            depth -= self._curr.token_type == TokenType.R_PAREN
+            self._advance()
+            if depth == 0 and self._prev.token_type == TokenType.R_PAREN:
+                return
 
     def _aliased(self, query: QuerySyntax, first: Token) -> QueryInput:
         window, alias = self._window_and_alias()

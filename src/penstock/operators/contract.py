@@ -89,7 +89,10 @@ def in_order(ts: Ints, sign: NDArray[np.int8] | None) -> Array | None:
 
 
 def together(batches: Sequence[Batch]) -> Batch:
-    """Several batches of one edge as one, in order."""
+    """Several batches of one edge as one, in order.
+
+    A column that one of them lacks is read by no operator: what others still carry of it is left out.
+    """
     filled = [b for b in batches if len(b)]
     if len(filled) <= 1:
         return filled[0] if filled else batches[0]
@@ -97,7 +100,7 @@ def together(batches: Sequence[Batch]) -> Batch:
     if any(b.sign is not None for b in filled):
         sign = np.concatenate([signs(b) for b in filled])
     columns = tuple(
-        ABSENT if parts[0] is ABSENT else concat(parts)
+        ABSENT if ABSENT in parts else concat(parts)
         for parts in zip(*(b.columns for b in filled), strict=True)
     )
     made = Batch(
