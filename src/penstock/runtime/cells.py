@@ -416,6 +416,9 @@ class Cells:
     def settle(self) -> None:
         """Nothing waits here."""
 
+    def catch_up(self) -> None:
+        """Nothing waits here."""
+
     def sweep_strings(self) -> None:
         """Cells sweep theirs; the front's are kept, since only tests hold one for long."""
 

@@ -414,13 +414,26 @@ class Engine:
         if self.policies.budget is None:
             return
         stops = Stops()
-        running = [
+        with self._stepping:
+            self.spending.spend(self._budgeted(), stops.of, whole=whole)
+        stops.tell()
+
+    def _budgeted(self) -> list[tuple[Ranked, list[Standing]]]:
+        """The plans whose work a budget limits."""
+        return [
             (tail.pipeline, tail.standings)
             for tail in self.tails.values()
             if isinstance(tail.pipeline, Ranked) and not tail.stopped
         ]
+
+    def catch_up(self) -> None:
+        """Before a read: apply rows up to the clock, unless they are more than the next step's budget."""
+        self.settle()
+        if self.policies.budget is None or self._stepping.now or self._stepping.cut is not None:
+            return
+        stops = Stops()
         with self._stepping:
-            self.spending.spend(running, stops.of, whole=whole)
+            self.spending.run_ahead(self._budgeted(), stops.of)
         stops.tell()
 
     def _fail(self, member: Member, stops: Stops) -> None:

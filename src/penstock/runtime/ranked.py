@@ -171,6 +171,11 @@ class Ranked(Pipeline):
         return self._forecast.expected(len(self._incoming), self._incoming.pairs)
 
     @property
+    def has_arrivals(self) -> bool:
+        """Whether anything came, rows or time, that was not worked on yet."""
+        return bool(self._incoming.slices)
+
+    @property
     def useful(self) -> float:
         """Units that its lifespan lasts. Without one it is not late for anything, but neither is there an end to what it could owe."""
         lifespan = self.scheduler.lifespan

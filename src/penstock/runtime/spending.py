@@ -43,7 +43,25 @@ class Spending:
     def spend(self, running: Running, stopping: Stopping, *, whole: bool) -> None:
         """A step; `whole`: as many units as it takes."""
         began = time.perf_counter()
-        step = Step(
+        step = self._step(running, stopping, whole=whole)
+        step.run()
+        if self.wall is not None:
+            took = 1e6 * (time.perf_counter() - began)
+            self.learn(step.calm_units, step.calm_time, busy=False)
+            self.learn(step.busy_units, step.busy_time, busy=True)
+            self._fixed += RECENT * (took - step.calm_time - step.busy_time - self._fixed)
+
+    def run_ahead(self, running: Running, stopping: Stopping) -> None:
+        """Between steps: work on what came where it fits into the next step, and charge it to that step."""
+        if not any(pipeline.has_arrivals and not pipeline.busy for pipeline, _ in running):
+            return
+        step = self._step(running, stopping, whole=False)
+        step.run_ahead()
+        if self.wall is not None:
+            self.learn(step.calm_units, step.calm_time, busy=False)
+
+    def _step(self, running: Running, stopping: Stopping, *, whole: bool) -> Step:
+        return Step(
             running,
             stopping,
             None if whole else self.units(),
@@ -52,12 +70,6 @@ class Spending:
             self._policies.guaranteed,
             self.pace(busy=False) / self.pace(busy=True) if self.wall is not None else 1.0,
         )
-        step.run()
-        if self.wall is not None:
-            took = 1e6 * (time.perf_counter() - began)
-            self.learn(step.calm_units, step.calm_time, busy=False)
-            self.learn(step.busy_units, step.busy_time, busy=True)
-            self._fixed += RECENT * (took - step.calm_time - step.busy_time - self._fixed)
 
     def pace(self, *, busy: bool) -> float:
         """What a unit takes; of what has not been measured a guess."""

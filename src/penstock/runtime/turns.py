@@ -127,6 +127,19 @@ class Step:
             self._go(best, [other for other in busy if other is not best])
         self._end(busy)
 
+    def run_ahead(self) -> None:
+        """Between steps: work on what came if it fits into the next step, which pays for it."""
+        owed = sum(one.pipeline.owed for one in self.turns)
+        for one in self.turns:
+            with self._stopping(one.standings):
+                one.pipeline.ready()
+        for one in self._in_order():
+            if one.pipeline.has_arrivals and not one.stopped:
+                self._calmly(one)
+        for one in self.turns:
+            one.pipeline.owed = 0.0
+        self.turns[0].pipeline.owed = owed + self.spent
+
     def _hoped(self, one: Turn) -> float:
         """Units that a query plans with."""
         return one.fair if self._units is None else one.pipeline.share.hoped(self._units, one.fair, one.floor)

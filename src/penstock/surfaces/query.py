@@ -53,7 +53,7 @@ class Query:
     @alone
     def matched(self) -> int:
         """How many results there have been so far: changes with '+'."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._standing.matched
 
     @property
@@ -101,13 +101,13 @@ class Query:
     @alone
     def load(self) -> dict[str, Any]:
         """With a budget: what waits, and by rank what was delivered (and how late), expired, shed and suppressed; else nothing."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._session.engine.loads().get(self.name, {})
 
     @alone
     def dropped(self) -> pa.Table:
         """With `connect(budget=…, keep_dropped=…)`: rows that expired or were shed since the last call, whole or joined as far as they had come."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         rider = self._standing.rider
         if rider is None or rider.aside is None:
             raise StateError(
@@ -120,21 +120,21 @@ class Query:
     @alone
     def size_bytes(self) -> int:
         """What the query's operators remember."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._standing.pipeline.arena.size_bytes
 
     @property
     @alone
     def answer_bytes(self) -> int:
         """What the kept answer takes."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._standing.answer.size_bytes
 
     @property
     @alone
     def visits(self) -> int:
         """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._standing.pipeline.arena.visits + self._standing.answer.visits
 
     @property
@@ -143,14 +143,14 @@ class Query:
         """Of the query's joins of three inputs or more, in this process: partial results made, suppressed because some input could
         not support them, and questions asked to know. Of trees also `suspended`, rows set aside, `resumed`, partial results made after all, and
         `spared`, bytes at least that suppressed ones did not take."""
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         return self._standing.pipeline.counted()
 
     @alone
     def explain(self) -> str:
         """The plan, every edge with its pattern and why, what its operators remember and make, and what would announce all ends."""
         engine, standing = self._session.engine, self._standing
-        engine.settle()
+        engine.catch_up()
         expected = by_node(standing.root.node, engine.statistics(standing))
         # A query with a budget may ride on a core that others share: its plan is its own.
         plan = (standing.root if isinstance(standing.pipeline, Ranked) else standing.pipeline.root).node
@@ -218,7 +218,7 @@ class Query:
         self._session.drop(self.name)
 
     def _check_registered(self) -> None:
-        self._session.engine.settle()
+        self._session.engine.catch_up()
         if self._session.engine.queries.get(self.name.lower()) is not self._standing:
             raise StateError(f"query {self.name} was dropped")
 
