@@ -40,12 +40,17 @@ _MOST = 2**48
 
 
 def write(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Put a file in place of the one before; if that fails, the one before stays."""
+    """Put a file in place of the one before; if that fails, the one before stays.
+
+    A new file is private to its user, since it holds rows; one that replaces another keeps that one's permissions.
+    """
     path = Path(path)
     making = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         try:
-            with making.open("xb") as file:
+            with open(making, "xb", opener=_private) as file:
+                if path.exists():
+                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
                 write_to(file, meta, arrays)
                 file.flush()
                 os.fsync(file.fileno())
@@ -78,6 +83,10 @@ def write_to(file: IO[bytes], meta: Mapping[str, Any], arrays: Mapping[str, Arra
     for body, rest in parts:
         file.write(body)
         file.write(rest)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

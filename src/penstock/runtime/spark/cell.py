@@ -42,7 +42,7 @@ from penstock.runtime.spark.laid import (
     write_results,
 )
 from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.places import whole
+from penstock.runtime.spark.places import create, make_folder, whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
@@ -365,9 +365,9 @@ class Cell:
         laid = f"{self.number}-{secrets.token_hex(6)}"
         folder = self.store.out(step, laid)
         if results:
-            folder.mkdir(parents=True)
+            make_folder(folder)
         for name, table in results.items():
-            with (folder / file_name(name)).open("xb") as file:
+            with create(folder / file_name(name)) as file:
                 write_results(for_spark(table), file)
         return laid
 

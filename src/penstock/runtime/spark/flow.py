@@ -10,6 +10,7 @@ one; when no rows come, a step without rows brings it (`settle`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
@@ -35,7 +36,7 @@ from penstock.runtime.spark.folders import Folder, Folders
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.known import Inner, Known, passed, report, summed
 from penstock.runtime.spark.layout import lay_out
-from penstock.runtime.spark.places import uri
+from penstock.runtime.spark.places import create, make_folder, uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
@@ -396,8 +397,9 @@ class Flow:
         frame = routes.with_inner(self.spark, frame, self._files(header))
         spread = self._nothing() if frame is None else routes.spread(frame)
         mark = host.mark_of(self.store.root, self._name)
-        mark.parent.mkdir(exist_ok=True)
-        mark.touch()
+        make_folder(mark.parent)
+        with contextlib.suppress(FileExistsError):
+            create(mark).close()
         task = asking.task(self._name, str(self.store.root), self.cells, header, self.functions, files)
         return spread.mapInArrow(task, asking.ANSWER), watched
 
@@ -448,6 +450,7 @@ class Flow:
         else:
             self._folders = Folders(self.spark, [folders[name] for name in self.declared.streams], layout)
             whole = self._folders.names()
+        make_folder(self.store.root / "spark")  # before Spark does, for everybody to read
         writer = whole.writeStream.foreachBatch(self._taken)
         writer = writer.option("checkpointLocation", uri(self.store.root / "spark"))
         query = (writer.trigger(**trigger) if trigger else writer).start()

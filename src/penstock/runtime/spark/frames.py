@@ -18,7 +18,7 @@ from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.laid import for_spark
-from penstock.runtime.spark.places import Place, uri, whole
+from penstock.runtime.spark.places import Place, make_folder, uri, whole
 
 OBSERVED = "penstock:"
 """Begins the names of what Spark counts for us."""
@@ -66,7 +66,7 @@ def _quoted(name: str) -> str:
 def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
     """The frame of a declared stream: what USING names, or the folder that `push` fills."""
     if stream.format is None:
-        pushed.mkdir(parents=True, exist_ok=True)
+        make_folder(pushed)
         return spark.readStream.schema(ddl(stream.schema)).parquet(uri(pushed))
     options = dict(stream.options)
     if stream.format.lower() == "kafka":

@@ -3,6 +3,9 @@
 A file is there whole or not at all: written under a temporary name, flushed, renamed. What is not mounted has no links and no
 flushing of its own: a file is safe when it is closed. Of two processes that write the same log segment there at once both may succeed;
 they hold the same rows, and the later stays.
+
+Folders and files are made for this user alone (0700, 0600), whatever the umask. Where the folder above is the group's to write, as in a
+checkpoint that driver and executors share under different users, they are made for the group as well.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -153,16 +157,52 @@ def remove_all(place: Place) -> None:
         place.remove_all()
 
 
+def make_folder(place: Place) -> None:
+    """Create a folder and those above it that are missing, private to this user."""
+    if not isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+        return
+    missing = []
+    while not place.is_dir():
+        missing.append(place)
+        place = place.parent
+    for folder in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process was first
+            folder.mkdir(mode=0o700)
+            if _is_shared(folder.parent):
+                folder.chmod(0o770 | folder.parent.stat().st_mode & stat.S_ISGID)
+
+
+def create(place: Place) -> IO[bytes]:
+    """A new file, private to this user; FileExistsError if there is one, or a link of that name."""
+    if not isinstance(place, Path):
+        return place.open("xb")
+    file = open(place, "xb", opener=_private)  # noqa: SIM115 - the caller closes it
+    if _is_shared(place.parent):
+        os.fchmod(file.fileno(), 0o660)
+    return file
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _is_shared(folder: Path) -> bool:
+    """Whether the group, and nobody else, may write here."""
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWGRP) and not mode & stat.S_IWOTH
+
+
 @contextlib.contextmanager
 def whole(path: Place, *, once: bool = False) -> Iterator[IO[bytes]]:
     """A binary file that appears under its name only once it is complete and on disk.
 
     `once`: one that is there by then stays, and FileExistsError is raised.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary: Any = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with create(temporary) as file:
             yield file
             file.flush()
             if isinstance(path, Path):

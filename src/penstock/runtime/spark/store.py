@@ -24,6 +24,7 @@ import json
 import os
 import re
 import zlib
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -124,6 +125,8 @@ class Store:
     def open(self, cells: int) -> dict[str, Any]:
         """The flow's description, made now if this is its first start."""
         if not self._flow.exists():
+            if isinstance(self.root, Path):
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             content = {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": self.rates}
             write_json(self._flow, content)
             return content
