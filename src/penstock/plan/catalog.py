@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.data.schema import Schema
 from penstock.data.types import Type
+from penstock.plan.function_hash import PYTHON, function_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,16 @@ class Function:
     returns: Type
     vectorized: bool = False
     cost: float = 1.0
+    version: str | None = None
+    """Given by the user to say when it means something else; None: its code says so."""
+
+    @property
+    def identity(self) -> str:
+        """What it is, the same in every process: result type, kind, and version or hash of the code."""
+        kind = f"{self.returns}:{'vectorized' if self.vectorized else 'scalar'}"
+        if self.version is not None:
+            return f"{kind}:version {self.version}"
+        return f"{kind}:python {PYTHON}:{function_hash(self.body)}"
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ to the flow, which carries it out from its next step on.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -264,11 +263,12 @@ class SparkSession(Session):
         *,
         vectorized: bool = False,
         cost: float = 1.0,
+        version: str | int | None = None,
     ) -> None:
-        super().create_function(name, fn, returns, vectorized=vectorized, cost=cost)
+        super().create_function(name, fn, returns, vectorized=vectorized, cost=cost, version=version)
         function = self.catalog.functions[name.lower()]
         self.flow.functions[name.lower()] = function
-        self.flow.declared.functions[name.lower()] = f"{function.returns}:{vectorized}:{_hash(fn)}"
+        self.flow.declared.functions[name.lower()] = function.identity
 
     def explain(self, format: str = "text") -> str:  # noqa: A002
         """Every query's plan, what they share, and how rows are spread over the cells."""
@@ -371,10 +371,3 @@ class SparkSession(Session):
         """What all cells remember, as of the last step."""
         last = self.flow.progress[-1] if self.flow.progress else None
         return 0 if last is None else int(last["stateBytes"])
-
-
-def _hash(fn: Callable[..., object]) -> str:
-    """Of the function's code: tells whether another was registered under the name."""
-    code = getattr(fn, "__code__", None)
-    body = repr(fn) if code is None else f"{code.co_code!r}{code.co_consts!r}{code.co_names!r}"
-    return hashlib.sha256(body.encode()).hexdigest()[:16]

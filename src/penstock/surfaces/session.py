@@ -239,9 +239,14 @@ class Session:
         *,
         vectorized: bool = False,
         cost: float = 1.0,
+        version: str | int | None = None,
     ) -> None:
-        """A Python function for use in queries; deterministic; `vectorized` takes and gives Arrow arrays. `cost`: work units a call, where a step has a budget
-        of them: about how many times as long as to look at a row."""
+        """A Python function for use in queries; deterministic.
+
+        `vectorized` takes and gives Arrow arrays. `cost`: work units a call, where a step has a budget of them: about
+        how many times as long as to look at a row. `version`: what a checkpoint on Spark knows the function by
+        instead of a hash of its code; change it when the function means something else.
+        """
         if not checked_name(name, "a function").isidentifier():
             raise BindError(f"{name!r} is not a name for a function")
         if not callable(fn):
@@ -256,7 +261,10 @@ class Session:
         if type(cost) not in (int, float) or not 0 <= cost < float("inf"):
             raise DataError(f"function {name}: cost={cost!r} is not a number from 0")
         vector = flag(vectorized, "vectorized")
-        self.catalog.functions[name.lower()] = Function(name, fn, kind, vector, float(cost))
+        if version is not None and (isinstance(version, bool) or not isinstance(version, str | int)):
+            raise DataError(f"function {name}: version={version!r} is neither a string nor an integer")
+        said = None if version is None else str(version)
+        self.catalog.functions[name.lower()] = Function(name, fn, kind, vector, float(cost), said)
 
     # ------------------------------------------------------------------ queries
 

@@ -115,8 +115,9 @@ class Declared:
         for name, code in self.functions.items():
             if before.functions.get(name, code) != code:
                 raise StateError(
-                    f"function {name} is not the one the checkpoint was made with",
-                    hint="register it under another name, or start with another checkpoint directory",
+                    f"function {name} is not the one the checkpoint was made with: {before.functions[name]} there,"
+                    f" {code} here",
+                    hint=_function_hint(before.functions[name], code),
                 )
 
     def catalog(self, functions: dict[str, Function]) -> Catalog:
@@ -127,6 +128,17 @@ class Declared:
                 hint="call create_function with the same name before start",
             )
         return Catalog(dict(self.streams), dict(self.tables), dict(functions))
+
+
+def _function_hint(was: str, now: str) -> str:
+    """What works for a function that is not the one of the checkpoint."""
+    versions = [text.partition(":python ")[2].partition(":")[0] for text in (was, now)]
+    if all(versions) and versions[0] != versions[1]:
+        return (
+            f"hashes of code are of one version of Python: run this checkpoint with Python {versions[0]}; with"
+            " create_function(…, version=…) from the start a function is known by its version instead"
+        )
+    return "register it under another name and let new queries call that, or register it as it was"
 
 
 def _limits(policies: Policies) -> str:
