@@ -105,6 +105,12 @@ class Select:
     having: tuple[Expr, ...] = ()
     distinct: bool = False
     star: bool = False
+    kinds: tuple[str, ...] = ()
+    """For each source after the first: `inner`, `left`, `right` or `full`; () means that all are inner."""
+
+    @property
+    def is_outer(self) -> bool:
+        return any(kind != "inner" for kind in self.kinds)
 
     @property
     def conjuncts(self) -> tuple[Expr, ...]:
@@ -180,8 +186,10 @@ def _text(query: Query, names: str = "c") -> str:
 
 def _from(query: Select) -> str:
     text = query.sources[0].sql()
-    for source, on in zip(query.sources[1:], query.on, strict=True):
-        text += f", {source.sql()}" if on is None else f" JOIN {source.sql()} ON {_conjunction(on)}"
+    kinds = query.kinds or ("inner",) * len(query.on)
+    for source, on, kind in zip(query.sources[1:], query.on, kinds, strict=True):
+        word = "" if kind == "inner" else f" {kind.upper()}"
+        text += f", {source.sql()}" if on is None else f"{word} JOIN {source.sql()} ON {_conjunction(on)}"
     if query.anti and query.anti.style == "anti join":
         text += f" LEFT ANTI JOIN {query.anti.source.sql()} ON {_conjunction(query.anti.on)}"
     return text
@@ -327,7 +335,7 @@ def _edge(query: Relation) -> frozenset[str]:
 
 
 def _joined(query: Select) -> frozenset[str]:
-    if query.anti:
+    if query.anti or query.is_outer:
         return frozenset({"STRICT"})
     sides = [_source(s) for s in query.sources if not (isinstance(s, TableSource) and not s.retroactive)]
     return sides[0] if len(sides) == 1 else _merge(tuple(sides))

@@ -74,35 +74,48 @@ def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
         op = f"{query.op.upper()}{' ALL' if query.all else ''}"
         return f"({render(query.left, scope)}) {op} ({render(query.right, scope)})"
     dated = _dated(query)
-    sources = [_source(s, scope, stamped or dated) for s in query.sources]
     clocked = [s.alias for s in query.sources if not _is_nrr(s)]
-    where = [f"{alias}.__tau = {clocked[0]}.__tau" for alias in clocked[1:]]
+    tau = f"{clocked[0]}.__tau"
+    where: list[str] = []
+    if query.is_outer:
+        body, tau = _chain(query, scope)
+    else:
+        body = f"FROM {', '.join(_source(s, scope, stamped or dated) for s in query.sources)}"
+        where = [f"{alias}.__tau = {tau}" for alias in clocked[1:]]
     latest = f"greatest({', '.join(f'{alias}.__ts' for alias in clocked)})"
     for source in query.sources:
         if _is_nrr(source):
             where.append(f"{latest} >= {source.alias}.__since AND {latest} < {source.alias}.__until")
-    where += [duck(c) for c in query.conjuncts]
+    where += [duck(c) for c in (query.where if query.is_outer else query.conjuncts)]
     if query.anti:
         alias = query.anti.source.alias
         on = "".join(f" AND {duck(c)}" for c in query.anti.on)
-        inner = f"SELECT 1 FROM {_source(query.anti.source, scope, False)} WHERE {alias}.__tau = {clocked[0]}.__tau{on}"
+        inner = f"SELECT 1 FROM {_source(query.anti.source, scope, False)} WHERE {alias}.__tau = {tau}{on}"
         where.append(f"NOT EXISTS ({inner})")
     items = ", ".join(f"{duck(e)} AS c{i}" for i, e in enumerate(query.items))
     stamp = f", {latest} AS __ts" if stamped else ""
-    body = f"FROM {', '.join(sources)}"
     having = f" HAVING {' AND '.join(duck(h) for h in query.having)}" if query.having else ""
     if query.keys == ():
-        where.append(f"{clocked[0]}.__tau = w_taus.__tau")
+        where.append(f"{tau} = w_taus.__tau")
         inner = f"SELECT {items} {body}{_where(where)}{having}"
         distinct = "DISTINCT " if query.distinct else ""
         return f"SELECT {distinct}w_taus.__tau, g.* FROM w_taus, LATERAL ({inner}) AS g"
     group = ""
     if query.keys:
-        group = f" GROUP BY {', '.join([f'{clocked[0]}.__tau', *map(duck, query.keys)])}"
+        group = f" GROUP BY {', '.join([tau, *map(duck, query.keys)])}"
     distinct = "DISTINCT " if query.distinct else ""
-    return (
-        f"SELECT {distinct}{clocked[0]}.__tau AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
-    )
+    return f"SELECT {distinct}{tau} AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
+
+
+def _chain(query: Select, scope: Scope) -> tuple[str, str]:
+    """FROM of a chain with outer joins, and the τ of its rows."""
+    text, tau = f"FROM {_source(query.sources[0], scope, False)}", f"{query.sources[0].alias}.__tau"
+    for source, on, kind in zip(query.sources[1:], query.on, query.kinds, strict=True):
+        conditions = [f"{source.alias}.__tau = {tau}", *map(duck, on or ())]
+        text += f" {kind.upper()} JOIN {_source(source, scope, False)} ON {' AND '.join(conditions)}"
+        if kind in ("right", "full"):
+            tau = f"coalesce({source.alias}.__tau, {tau})"
+    return text, tau
 
 
 def _where(conjuncts: list[str]) -> str:

@@ -177,7 +177,7 @@ def _is_distinct(query: Relation) -> bool:
 
 def joined(moment: Moment, query: Select) -> list[Lived]:
     """FROM and WHERE over all time."""
-    if query.anti:
+    if query.anti or query.is_outer:
         raise Unclear
     partial = [Lived({}, BEGINNING, END)]
     bound: set[str] = set()

@@ -289,7 +289,8 @@ def duck(expr: Expr) -> str:
 
 DUCK_TYPES = {
     "INT": "BIGINT", "BIGINT": "BIGINT", "DOUBLE": "DOUBLE", "STRING": "VARCHAR",
-    "BOOLEAN": "BOOLEAN", "TIME": "BIGINT", "INTERVAL": "BIGINT",
+    "BOOLEAN": "BOOLEAN", "TIME": "BIGINT", "INTERVAL": "BIGINT", "TINYINT": "BIGINT", "SMALLINT": "BIGINT",
+    "FLOAT": "DOUBLE", "DATE": "BIGINT", "TIMESTAMP": "BIGINT",
 }  # fmt: skip
 
 

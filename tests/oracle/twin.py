@@ -74,6 +74,32 @@ class Moment:
 
     def joined(self, query: Select) -> list[tuple[Env, int]]:
         """FROM and WHERE: each combination of rows for which all conjuncts are true, with its ts."""
+        return self.without(query, self.chain(query) if query.is_outer else self.inner(query))
+
+    def chain(self, query: Select) -> list[tuple[Env, int]]:
+        """A chain of joins of which some are outer, from left to right."""
+        first, *others = query.sources
+        left = [self.named(first, row) for row, _ in self.rows(first)]
+        nothing = self.nulls(first)
+        for source, on, kind in zip(others, query.on, query.kinds, strict=True):
+            right = [self.named(source, row) for row, _ in self.rows(source)]
+            pairs = [
+                (i, j) for i, a in enumerate(left) for j, b in enumerate(right) if holds(on or (), {**a, **b})
+            ]
+            made = [{**left[i], **right[j]} for i, j in pairs]
+            if kind in ("left", "full"):
+                met = {i for i, _ in pairs}
+                made += [{**a, **self.nulls(source)} for i, a in enumerate(left) if i not in met]
+            if kind in ("right", "full"):
+                met = {j for _, j in pairs}
+                made += [{**nothing, **b} for j, b in enumerate(right) if j not in met]
+            left, nothing = made, {**nothing, **self.nulls(source)}
+        return [(env, self.tau) for env in left if holds(query.where, env)]
+
+    def nulls(self, source: Source) -> Env:
+        return self.named(source, (None,) * len(self.names(source)))
+
+    def inner(self, query: Select) -> list[tuple[Env, int]]:
         partial: list[tuple[Env, int]] = [({}, BEGINNING)]
         bound: set[str] = set()
         waiting = list(query.conjuncts)
@@ -87,28 +113,32 @@ class Moment:
                 for row, stamp in self.matching(source, ts)
                 if holds(ready, env := {**before, **self.named(source, row)})
             ]
-        anti = query.anti
-        if anti is not None:
-            right = [self.named(anti.source, row) for row, _ in self.rows(anti.source)]
-            partial = [
-                (env, ts) for env, ts in partial if not any(holds(anti.on, {**env, **r}) for r in right)
-            ]
         return partial
+
+    def without(self, query: Select, rows: list[tuple[Env, int]]) -> list[tuple[Env, int]]:
+        """The rows that NOT EXISTS, or an anti join, leaves."""
+        anti = query.anti
+        if anti is None:
+            return rows
+        right = [self.named(anti.source, row) for row, _ in self.rows(anti.source)]
+        return [(env, ts) for env, ts in rows if not any(holds(anti.on, {**env, **r}) for r in right)]
 
     def matching(self, source: Source, ts: int) -> list[Stamped]:
         if isinstance(source, TableSource) and not source.retroactive:
             return [(v.row, ts) for v in self.world.tables[source.table] if v.since <= ts < v.until]
         return self.rows(source)
 
-    def named(self, source: Source, row: Row) -> Env:
+    def names(self, source: Source) -> list[str]:
         match source:
             case StreamSource(stream):
-                names = [name for name, _ in self.world.schema.stream(stream).columns]
+                return [name for name, _ in self.world.schema.stream(stream).columns]
             case TableSource(table):
-                names = [name for name, _ in self.world.schema.table(table).columns]
+                return [name for name, _ in self.world.schema.table(table).columns]
             case SubSource(query):
-                names = [f"c{i}" for i in range(len(query.types))]
-        return {(source.alias, name): value for name, value in zip(names, row, strict=True)}
+                return [f"c{i}" for i in range(len(query.types))]
+
+    def named(self, source: Source, row: Row) -> Env:
+        return {(source.alias, n): value for n, value in zip(self.names(source), row, strict=True)}
 
     def combined(self, query: SetOp) -> Iterator[Row]:
         left = Counter(row for row, _ in self.relation(query.left))
