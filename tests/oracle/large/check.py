@@ -198,7 +198,7 @@ class Judge:
         self.con.register("w_now", pa.table({"__tau": pa.array(taus, pa.int64())}))
         wanted = f"SELECT __tau, {self.columns}, 1 AS n FROM expected SEMI JOIN w_now USING (__tau)"
         both = f"SELECT *, n AS e FROM ({wanted}) UNION ALL SELECT *, -n AS e FROM ({got})"
-        left = self.con.execute(
+        left = self.con.sql(
             f"SELECT __tau, {self.columns}, sum(e)::BIGINT AS __left FROM ({both}) GROUP BY ALL HAVING sum(e) <> 0"
         ).to_arrow_table()
         if not left.num_rows or self.is_rounding(left):

@@ -35,7 +35,7 @@ ARROW = {
     "TIMESTAMP": pa.timestamp("us"), "TIME": pa.int64(),
 }  # fmt: skip
 _NAMES: dict[str, Any] = {"np": np, "pa": pa, "pc": pc, "ARROW": ARROW}
-exec(PRELUDE, _NAMES)  # noqa: S102 - the very text that a reproduction prints
+exec(PRELUDE, _NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Stream:
 @lru_cache(maxsize=8)
 def _whole(name: str, n: int, series: tuple[Series, ...]) -> pa.Table:
     names = {**_NAMES, "n": n, "i": np.arange(n)}
-    arrays = [eval(s.array_text(), names) for s in series]  # noqa: S307 - expressions of this package
+    arrays = [eval(s.array_text(), names) for s in series]
     return pa.table(dict(zip((s.name for s in series), arrays, strict=True)))
 
 

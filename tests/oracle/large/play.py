@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,4 +77,4 @@ def batches(case: Case, event: Push) -> list[pa.Table]:
         table = table.set_column(0, "ts", table.column("ts").cast(pa.timestamp("us")))
     count = min(event.batches, max(stop - start, 1))
     edges = [start + (stop - start) * j // count for j in range(count + 1)]
-    return [table.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
