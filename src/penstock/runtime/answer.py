@@ -180,8 +180,9 @@ class Answer:
 
     def changes(self) -> pa.Table:
         """Everything since the last call."""
-        batches, self._pending = self._pending, []
-        return pa.Table.from_batches(batches, schema=self._schema)
+        table = pa.Table.from_batches(self._pending, schema=self._schema)
+        self._pending = []
+        return table
 
     def snapshot(self, now: int, current: Callable[[int], Batch | None]) -> pa.Table:
         """The answer at the clock; `current`: what groups hold of it."""

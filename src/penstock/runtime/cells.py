@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -347,6 +348,13 @@ class Cells:
         return pa.concat_tables([engine.snapshot(standing) for engine, standing in spread.parts[-1].running])
 
     # ------------------------------------------------------------------ feeding
+
+    def mark(self, name: str) -> None:
+        """Cells are for tests of placements: an interrupted push is not taken back."""
+
+    @property
+    def guard(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def lay(self, name: str, rows: pa.RecordBatch) -> bool:
         """A few rows of one stream unread, if nothing can be wrong with them; else they are to be read and pushed."""

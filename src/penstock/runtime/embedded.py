@@ -9,8 +9,9 @@ cache, and every query's pipeline steps over each slice. Rows of small pushes wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -39,7 +40,7 @@ from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
-from penstock.runtime.source import Source
+from penstock.runtime.source import Source, SourceMark
 from penstock.runtime.spending import Spending
 from penstock.runtime.stepping import Stepping
 from penstock.runtime.stops import Stops
@@ -58,6 +59,14 @@ def one_clock(stream: Stream, time_type: Type | None) -> Type:
 
 Feeds = Mapping[tuple[str, str], Batch]
 """What comes in, by ('stream' | 'table', name in lower case)."""
+
+
+class Mark(NamedTuple):
+    """A stream and the engine before a push."""
+
+    source: SourceMark
+    steps: int
+    name: str
 
 
 class Engine:
@@ -220,23 +229,44 @@ class Engine:
     def lay(self, name: str, rows: pa.RecordBatch) -> bool:
         """A few rows of one stream unread, if nothing can be wrong with them; else they are to be read and pushed."""
         self.check_idle()
+        self._unseen += rows.num_rows
         if not self.sources[name].lay(rows):
+            self._unseen -= rows.num_rows
             return False
-        self._came(rows.num_rows)
+        self._came()
         return True
 
     def push(self, name: str, columns: tuple[Column, ...]) -> None:
         """Rows of one stream, checked by the caller."""
         self.check_idle()
         source = self.sources[name]
+        self._unseen += len(columns[0])
         source.push(columns)
         try:
-            self._came(len(columns[0]))
+            self._came()
         finally:
             source.own()
 
-    def _came(self, rows: int) -> None:
-        self._unseen += rows
+    def mark(self, name: str) -> Mark:
+        """What `undo` needs to take back a push that is interrupted."""
+        self.check_idle()
+        return Mark(self.sources[name].mark(), self._stepping.begun, name)
+
+    def undo(self, mark: Mark, error: BaseException) -> None:
+        """Take back a push that did not return; if its rows may have been applied, refuse every later call."""
+        stepping = self._stepping
+        if stepping.cut is not None:
+            return
+        stepping.cut = error  # also if this is interrupted
+        if stepping.begun == mark.steps and self.sources[mark.name].undo(mark.source):
+            stepping.cut = None
+
+    @property
+    def guard(self) -> AbstractContextManager[None]:
+        """Around reads that hand over what waits: if one is interrupted, later calls are refused."""
+        return self._stepping.guard
+
+    def _came(self) -> None:
         if self._unseen >= self._running.slice or self.catalog.functions:
             self._advance()
 
@@ -300,10 +330,11 @@ class Engine:
                 for standing in [q for q in self._later if q.since == until + 1]:
                     if self.sharing is not None and standing.replanning is None:
                         self._let_share(standing)
-        for tail in list(self.tails.values()):
-            self._reconsider(tail.standings[0])
-        self._relieve()
-        self.sweep_strings()
+        with self._stepping.guard:
+            for tail in list(self.tails.values()):
+                self._reconsider(tail.standings[0])
+            self._relieve()
+            self.sweep_strings()
         stops.tell()
 
     def _reconsider(self, standing: Standing) -> None:
@@ -428,8 +459,11 @@ class Engine:
 
     def catch_up(self) -> None:
         """Before a read: apply rows up to the clock, unless they are more than the next step's budget."""
+        if self._stepping.cut is not None:
+            return  # what was answered before can still be read
+        self.check_idle()
         self.settle()
-        if self.policies.budget is None or self._stepping.now or self._stepping.cut is not None:
+        if self.policies.budget is None:
             return
         stops = Stops()
         with self._stepping:

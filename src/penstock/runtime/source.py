@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,18 @@ from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
 from penstock.runtime.unread import Plain, Unread, read
 from penstock.state.arena import Arena
+
+
+class SourceMark(NamedTuple):
+    """A source before a push."""
+
+    pushes: int
+    watermark: int
+    waiting: int
+    settled: bool
+    borrowed: bool
+    late: int
+    late_rows: int
 
 
 class Source:
@@ -35,22 +48,41 @@ class Source:
         self._late: list[tuple[Column, ...]] = []
         self.late_rows = 0
         self._rows, self._first = 0, 0
+        self._pushes = 0
 
     def rate(self, now: int) -> float | None:
         """Rows per time unit taken so far; None: none."""
         return self._rows / max(now + 1 - self._first, 1) if self._rows else None
+
+    def mark(self) -> SourceMark:
+        """What a push changes; no step may lie between it and `undo`."""
+        return SourceMark(
+            self._pushes, self.watermark, len(self._waiting), self._settled, self._borrowed,
+            len(self._late), self.late_rows,
+        )  # fmt: skip
+
+    def undo(self, mark: SourceMark) -> bool:
+        """Be as before the push that began after the mark; False if there was another push since."""
+        if self._pushes > mark.pushes + 1:
+            return False
+        del self._waiting[mark.waiting :], self._late[mark.late :]
+        self.watermark, self.late_rows = mark.watermark, mark.late_rows
+        self._settled, self._borrowed = mark.settled, mark.borrowed
+        return True
 
     def lay(self, rows: pa.RecordBatch) -> bool:
         """Take a few rows unread, if nothing can be wrong with them."""
         made = self._plain.copy(rows, self.watermark)
         if made is None:
             return False
+        self._pushes += 1
         self._append(made)
         self.raise_to(int(made.ts[-1]) - self.stream.delay)
         return True
 
     def push(self, columns: tuple[Column, ...]) -> None:
         """Take rows in arrival order; each may raise W for those behind it."""
+        self._pushes += 1
         ts = columns[self.stream.time].values
         n = len(ts)
         if n == 0:

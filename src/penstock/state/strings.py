@@ -59,7 +59,6 @@ class Strings:
         self._sorted = np.empty(0, np.int32)
         self._ranks = np.empty(0, np.int32)
         self._ranked_at = (-1, -1)
-        self._additions = 0
         self.epoch = 0
         """Raised by every sweep that frees something."""
         self.pin("")
@@ -103,7 +102,6 @@ class Strings:
         source.flags.writeable = False  # Arrow's buffers are: one compiled signature for all sources
         nulls = _NONE_NULL if valid is None else valid
         out = np.empty(len(lows), np.int32)
-        before = int(self._meta[CODES] - self._meta[FREE])
         row = 0
         while True:
             row = kernels.intern(
@@ -111,7 +109,6 @@ class Strings:
                 self._hashes, self._table, self._free, self._meta, self._seed,
             )  # fmt: skip
             if row == len(lows):
-                self._additions += int(self._meta[CODES] - self._meta[FREE]) - before
                 return out
             self._grow(int(highs[row] - lows[row]))
 
@@ -127,17 +124,18 @@ class Strings:
             more = 2 * len(self._start)
             if more > _WIDEST:
                 raise DataError("the session holds more than 2^31 different strings")
-            self._start = _extended(self._start, more, 0)
             self._size = _extended(self._size, more, -1)
             self._hashes = _extended(self._hashes, more, 0)
             self._free = _extended(self._free, more, 0)
+            self._start = _extended(self._start, more, 0)  # last: its length says how many fit into all
         live = int(meta[CODES] - meta[FREE])
         if 2 * (live + 1) > len(self._table):
             self._rehash(2 * len(self._table))
 
     def _rehash(self, places: int) -> None:
-        self._table = np.full(places, -1, np.int32)
-        kernels.rebuild(self._table, self._size, self._hashes, int(self._meta[CODES]))
+        table = np.full(places, -1, np.int32)
+        kernels.rebuild(table, self._size, self._hashes, int(self._meta[CODES]))
+        self._table = table  # whole, also if this is interrupted
 
     def code(self, text: str) -> int:
         """The code of one string, new if need be."""
@@ -189,7 +187,7 @@ class Strings:
         Made anew when strings have come or gone: new ones are sorted and merged in. To compare few rows
         `compare` is cheaper; ranks are for sorting and for MIN and MAX inside kernels.
         """
-        now = (self.epoch, self._additions)
+        now = (self.epoch, len(self))  # until the next sweep strings are only added
         if now != self._ranked_at:
             count = int(self._meta[CODES])
             live = self._size[:count] >= 0
@@ -202,10 +200,10 @@ class Strings:
             # Arrow sorts strings as bytes.
             new = new[pc.array_sort_indices(self.decode(new)).to_numpy()]
             at = kernels.insert_places(old, new, self._data, self._start, self._size)
-            self._sorted = np.insert(old, at, new)
-            self._ranks = np.full(count, -1, np.int32)
-            self._ranks[self._sorted] = np.arange(len(self._sorted), dtype=np.int32)
-            self._ranked_at = now
+            ordered = np.insert(old, at, new)
+            ranks = np.full(count, -1, np.int32)
+            ranks[ordered] = np.arange(len(ordered), dtype=np.int32)
+            self._sorted, self._ranks, self._ranked_at = ordered, ranks, now
         return self._ranks
 
     def places(self, codes: Codes, among: Codes) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from penstock.plan.nodes import Query as Bound
 from penstock.plan.roots import top
 from penstock.rules import optimize
 from penstock.rules.walk import every
+from penstock.runtime.answer import Answer
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.running import Standing
 from penstock.surfaces.alone import alone
@@ -128,14 +129,14 @@ class Query:
     def answer_bytes(self) -> int:
         """What the kept answer takes."""
         self._session.engine.catch_up()
-        return self._standing.answer.size_bytes
+        return self._answer.size_bytes
 
     @property
     @alone
     def visits(self) -> int:
         """How many rows state was touched for in this process: put in, looked at, met, taken out; of the answer too."""
         self._session.engine.catch_up()
-        return self._standing.pipeline.arena.visits + self._standing.answer.visits
+        return self._standing.pipeline.arena.visits + self._answer.visits
 
     @property
     @alone
@@ -170,7 +171,7 @@ class Query:
                 said[-1] += f"; {spared:,} bytes spared" if spared else ""
             if node is standing.root.node:
                 said = promises(self.ranks) + outlined(self.load) + said
-                said = [f"{what}: {rows:,}, {how}" for what, how, rows in standing.answer.holdings()] + said
+                said = [f"{what}: {rows:,}, {how}" for what, how, rows in self._answer.holdings()] + said
             return said
 
         return explain(standing.root.node, notes)
@@ -182,9 +183,10 @@ class Query:
         A query that stopped at an error first hands over what it had made.
         """
         self._check_registered()
-        if not self._standing.answer.has_changes:
+        answer = self._answer
+        if not answer.has_changes:
             self._session.engine.check(self._standing)
-        return self._standing.answer.changes()
+        return answer.changes()
 
     @alone
     def snapshot(self, at: object = None) -> pa.Table:
@@ -203,12 +205,13 @@ class Query:
                     f"the answer at {when} is not known yet: the clock is at {engine.clock}",
                     hint="advance first",
                 )
-        if not self._standing.answer.kept:
+        if not self._answer.kept:
             raise StateError(
                 f"query {self.name} is MONOTONIC: its results are a stream and are not kept",
                 hint="read changes(), or register it with keep=True",
             )
-        table: pa.Table = engine.snapshot(self._standing)
+        with engine.guard:
+            table: pa.Table = engine.snapshot(self._standing)
         return table
 
     @alone
@@ -216,6 +219,12 @@ class Query:
         """Remove the query; its state is freed."""
         self._check_registered()
         self._session.drop(self.name)
+
+    @property
+    def _answer(self) -> Answer:
+        """With everything that waited to be handed over; an interruption must not leave half of it there."""
+        with self._session.engine.guard:
+            return self._standing.answer
 
     def _check_registered(self) -> None:
         self._session.engine.catch_up()

@@ -42,7 +42,7 @@ from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
-from penstock.runtime.embedded import Engine, one_clock
+from penstock.runtime.embedded import Engine, Mark, one_clock
 from penstock.runtime.running import Standing
 from penstock.runtime.unread import one_batch
 from penstock.surfaces.alone import alone
@@ -352,15 +352,28 @@ class Session:
 
     # ------------------------------------------------------------------ feeding
 
-    @alone
     def push(self, stream: str, rows: Rows) -> None:
-        """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong."""
-        key = self._stream(stream)
-        batch = one_batch(rows)
-        if batch is not None and self.engine.lay(key, batch):
-            return
-        declared = self.catalog.streams[key]
-        self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
+        """Rows of a stream in arrival order: all are taken, or none and an error says which is wrong.
+
+        A push that is interrupted (Ctrl-C, no memory) takes nothing and can be repeated; if some of its rows may
+        have been applied already, every later call is a `StateError`.
+        """
+        mark: Mark | None = None
+        try:
+            with self.lock:
+                key = self._stream(stream)
+                mark = self.engine.mark(key)
+                batch = one_batch(rows)
+                if batch is None or not self.engine.lay(key, batch):
+                    declared = self.catalog.streams[key]
+                    self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
+        except PenstockError:
+            raise
+        except BaseException as error:
+            if mark is not None:
+                with self.lock:
+                    self.engine.undo(mark, error)
+            raise
 
     @alone
     def advance(self, until: object, *, stream: str | None = None) -> None:
