@@ -59,6 +59,26 @@ def test_other_cells_go_on(spark: SparkSession, tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "checkpoint" / "cells").iterdir()] == ["3"]
 
 
+def test_steps_with_rows_of_one_of_two_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns that have no value in a step are not in its log."""
+    rows = drawn(8, 60)
+    here = penstock.connect()
+    here.execute(A + B)
+    expected, kept = here.query(QUERIES["joined"], name="joined"), Kept()
+    for part, number in enumerate((2, 2, 3, 1)):
+        there = penstock.connect(spark, checkpoint=str(tmp_path), cells=number)
+        there.execute(A + B)
+        there.query(QUERIES["joined"], name="joined").foreach_batch(kept)
+        for name in ("a", "b")[part % 2 : 2 if part > 1 else part % 2 + 1]:
+            given = rows[name][15 * part : 15 * part + 15]
+            here.push(name, given)
+            there.push(name, given)
+        run(there)
+    changes = expected.changes()
+    assert changes.num_rows > 10
+    assert kept.rows(changes.column_names) == told(changes)
+
+
 def test_a_log_that_does_not_reach_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

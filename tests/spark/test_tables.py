@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.runtime.spark.store import Store
+from penstock.runtime.spark.table_updates import TableUpdates
 
 NAMES = [{"k": 1, "n": "one"}, {"k": 2, "n": "two"}]
 
@@ -73,3 +76,68 @@ def test_an_update_holds_from_one_instant_on_in_every_cell(spark: SparkSession, 
                          if row["__query"] == name and row["n"]) for name in streams}  # fmt: skip
     # The cell of `left` has applied all before 20.
     assert told == {"left": [(20, 4), (30, 6)], "right": [(20, 4), (25, 6), (30, 8)]}
+
+
+@pytest.mark.parametrize("run_again", [True, False], ids=["run without rows", "not run"])
+@pytest.mark.parametrize("flush", [True, False])
+def test_an_update_outlives_a_run_without_rows(
+    spark: SparkSession, tmp_path: Path, run_again: bool, flush: bool
+) -> None:
+    """Once `update_table` has returned, the update is there after a restart, and once."""
+    found: dict[int, list[Any]] = {}
+
+    def started() -> Any:
+        session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=2)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        session.create_table("names", NAMES)
+        query = session.query("SELECT n FROM a [RANGE 10], names WHERE x = k", name="q")
+        query.foreach_batch(lambda frame, step: found.update({step: frame.collect()}))
+        return session
+
+    def run(session: Any) -> None:
+        handle = session.start(trigger={"availableNow": True}, flush=flush)
+        handle.awaitTermination()
+        handle.stop()
+
+    session = started()
+    session.push("a", [{"ts": 1, "x": x} for x in (1, 2, 3)])
+    run(session)
+    session.update_table("names", insert=[{"k": 3, "n": "three"}], delete=NAMES[:1], at=5)
+    if run_again:
+        run(session)
+        assert len(session.flow.store.updates()) == 2
+    session = started()
+    with pytest.raises(penstock.DataError, match="to delete is not in the table"):
+        session.update_table("names", delete=NAMES[:1])
+    for ts in (6, 8):
+        session.push("a", [{"ts": ts, "x": x} for x in (1, 2, 3)])
+        run(session)
+        session = started()
+    told = sorted((row["__ts"], row["n"]) for rows in found.values() for row in rows)
+    after = [(8, "three"), (8, "two")] if flush else []
+    assert told == [(1, "one"), (1, "two"), (6, "three"), (6, "two"), *after]
+
+
+def test_an_update_written_with_a_step_does_not_wait_any_more(tmp_path: Path) -> None:
+    """A driver lost between writing the step and removing the waiting file applies the update once."""
+    store = Store(tmp_path)
+    rows = {part: pa.table({"k": [1]}) for part in ("delete", "insert")}
+    waiting = TableUpdates(store, 0)
+    for first in (True, False):
+        waiting.add({"table": "t", "at": None, "first": first}, rows, durable=not first)
+    assert waiting.write(1, {"t"}, 7) == ["000000000001-0.arrow", "000000000001-1.arrow"]
+    assert not TableUpdates(store, 1)
+    assert not list((tmp_path / "tables" / "waiting").iterdir())
+
+
+def test_an_update_waits_until_its_step_is_decided(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    rows = {part: pa.table({"k": [1]}) for part in ("delete", "insert")}
+    waiting = TableUpdates(store, 0)
+    waiting.add({"table": "t", "at": None, "first": False}, rows, durable=True)
+    waiting.add({"table": "u", "at": None, "first": False}, rows, durable=True)
+    waiting.write(1, {"t", "u"}, 7)
+    again = TableUpdates(store, 0)
+    assert again.write(1, {"t"}, 7) == ["000000000001-0.arrow"]  # the other table was dropped
+    again.held()
+    assert not TableUpdates(store, 0)

@@ -54,6 +54,16 @@ def raise_errors(answers: Iterable[dict[str, Any]]) -> None:
             raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
 
 
+def must_be_all(answers: Iterable[dict[str, Any]], cells: int) -> None:
+    """Refuse a step that some cell has not had, before anything is made of it."""
+    missing = set(range(cells)) - {int(answer["cell"]) for answer in answers}
+    if missing:
+        raise StateError(
+            f"Spark ran no task for cell {min(missing)} of {cells}",
+            hint="start the flow again; if this comes back, set spark.sql.adaptive.enabled=false",
+        )
+
+
 def seen(watch: Observation) -> dict[str, Any]:
     """What Spark saw of a step's rows, in the form of a cell's answer."""
     seen = watch.get

@@ -16,7 +16,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +41,8 @@ from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out, united
-from penstock.runtime.spark.store import Store, read_segment, write_segment
+from penstock.runtime.spark.store import Store, read_segment
+from penstock.runtime.spark.table_updates import TableUpdates
 
 LAST = 10**12 - 1
 """No step comes after it."""
@@ -86,7 +87,6 @@ class Flow:
         """By which this run's hosts are known."""
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
-        self._updates: list[tuple[dict[str, Any], dict[str, pa.Table]]] = []
         self._planned: tuple[str, Flowing] | None = None
         self._stepping: tuple[tuple[int, int], tuple[Flowing, Routes]] | None = None
         told = self.store.at("declared", LAST)
@@ -101,6 +101,7 @@ class Flow:
         self.batch: int = next((b for b in decided if b is not None), -1)
         """The last of Spark's batches for which a step was decided."""
         self._go_back()
+        self._updates = TableUpdates(self.store, self.step)
         self.matched: dict[str, int] = {}
         self._empty: tuple[int, DataFrame] | None = None
         self._folders: Folders | None = None
@@ -177,9 +178,14 @@ class Flow:
                     f"table {table}: an update at {at} is too late: the clock is at {self.known.clock}",
                     hint="leave out `at`, or give a later time",
                 )
-            self._updates.append(
-                ({"table": table, "at": at, "first": first}, {"delete": delete, "insert": insert})
-            )
+            durable = not first and table in self._known_tables()
+            header = {"table": table, "at": at, "first": first}
+            self._updates.add(header, {"delete": delete, "insert": insert}, durable=durable)
+
+    def _known_tables(self) -> Collection[str]:
+        """The tables whose first content the checkpoint has."""
+        told = self.store.at("declared", self.step)
+        return {table["name"].lower() for table in told[1]["tables"]} if told and self.step else ()
 
     def updates(self, table: Table) -> list[dict[str, pa.Table]] | None:
         """All that a table has been told, its first content first; None if the checkpoint does not know it."""
@@ -192,7 +198,7 @@ class Flow:
             header, tables = read_segment(place) if step <= self.step else ({}, {})
             if header.get("table") == key:
                 found = [tables] if header["first"] else [*found, tables]
-        return found
+        return found + self._updates.of(table)
 
     # ------------------------------------------------------------------ steps
 
@@ -206,11 +212,16 @@ class Flow:
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
-        """Bring every cell to the clock: the first stages, and then the second ones."""
+        """Bring every cell to the clock: the first stages, and then the second ones; tables are updated on the way."""
         with self.lock:
             for _ in range(2):
-                if self.known.behind:
+                if self.is_behind:
                     self._run(self._decide(None, None), None)
+
+    @property
+    def is_behind(self) -> bool:
+        """A step without rows would do something."""
+        return self.known.behind or bool(self._updates)
 
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
@@ -257,19 +268,13 @@ class Flow:
             self.store.put("declared", step, told)
             known = (step, told)
         watermarks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
-        updates = []
-        for number, (header, tables) in enumerate(self._updates):
-            name = f"{step:012d}-{number}.arrow"
-            begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks))
-            at = begins if header["at"] is None else max(header["at"], begins)
-            write_segment(self.store.root / "tables" / name, {**header, "at": at}, tables)
-            updates.append(name)
+        begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks)) if self._updates else 0
         header = {
             "step": step,
             "batch": batch,
             "declared": known[0],
             "watermarks": watermarks,
-            "updates": updates,
+            "updates": self._updates.write(step, self.declared.tables, begins),
             "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
             "together": bool(self.sinks.get("")),
@@ -281,7 +286,7 @@ class Flow:
             "again": again,
         }
         self.store.put("steps", step, header)
-        self._updates.clear()
+        self._updates.held()
         self.step = step
         self.batch = self.batch if batch is None else batch
         return header
@@ -336,8 +341,12 @@ class Flow:
         frame, files = self._found(header, frame)
         asked, watched = self._ask(header, frame, files, watch)
         heard = asked.collect()
+        if not heard:
+            # Spark runs no task at all for a batch that it finds to be empty; cells need the step all the same.
+            heard, watched, frame = self._tasks(self._nothing(), header, files).collect(), False, None
         answers = [json.loads(row[0]) for row in heard]
         asking.raise_errors(answers)
+        asking.must_be_all(answers, self.cells)
         self.results.heard(self.store, answers, [row[1] for row in heard])
         if watched:
             # Spark has counted the rows before it left some out.
@@ -396,12 +405,16 @@ class Flow:
             frame = routes.thinned(frame, header["watermarks"]) if thin else frame
         frame = routes.with_inner(self.spark, frame, self._files(header))
         spread = self._nothing() if frame is None else routes.spread(frame)
+        return self._tasks(spread, header, files), watched
+
+    def _tasks(self, spread: DataFrame, header: dict[str, Any], files: Files | None) -> DataFrame:
+        """A task for every cell, which is a partition."""
         mark = host.mark_of(self.store.root, self._name)
         make_folder(mark.parent)
         with contextlib.suppress(FileExistsError):
             create(mark).close()
         task = asking.task(self._name, str(self.store.root), self.cells, header, self.functions, files)
-        return spread.mapInArrow(task, asking.ANSWER), watched
+        return spread.mapInArrow(task, asking.ANSWER)
 
     def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
         """What the parts below have said, where Spark finds it."""

@@ -40,7 +40,7 @@ class Handle:
                 time.sleep(0.05)
                 if self._flow.step != seen[0]:
                     seen = self._flow.step, time.monotonic()
-                elif self._flow.known.behind and not self._ends and time.monotonic() - seen[1] > QUIET:
+                elif self._flow.is_behind and not self._ends and time.monotonic() - seen[1] > QUIET:
                     self._flow.settle()
             failed = self._query.exception() if self._query is not None else None
             if failed is not None:

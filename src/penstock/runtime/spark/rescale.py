@@ -138,6 +138,8 @@ class Log:
             known = fed.stream in self.layout.places
             if known and fed.speaks and fed.input.routing.is_first_copy(self.cell):
                 own = rows.take(pa.array(np.flatnonzero(which == number)))
+                if not own.num_rows:
+                    continue  # columns without a value are not in the log, the time of a stream without rows among them
                 time = f"c{plan.layout.places[fed.stream][fed.input.stream.time]}"
                 own = own.filter(pc.greater_equal(own.column(time), header["watermarks"][fed.stream]))
                 parts.append(self._moved(own, fed.stream, plan.layout, step))
