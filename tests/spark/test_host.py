@@ -1,8 +1,7 @@
-"""A host leaves when nobody can want it any more."""
+"""A worker process leaves when no task can want it any more."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -33,17 +32,16 @@ def started(tmp_path: Path, keeper: subprocess.Popen[bytes]) -> Iterator[subproc
     mark = host.mark_of(tmp_path, FLOW)
     mark.parent.mkdir()
     mark.touch()
-    folder = host.folder_of(FLOW)
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "penstock.runtime.spark.host"]
-    with subprocess.Popen([*command, FLOW, str(tmp_path), "0", "1", str(keeper.pid)]) as process:
-        until = time.monotonic() + 60
-        while not (folder / "0.sock").exists():
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
-        yield process
-        process.kill()
-    shutil.rmtree(folder)
+    with host.folder_of(tmp_path, FLOW) as folder:
+        command = [sys.executable, "-m", "penstock.runtime.spark.host", str(tmp_path), FLOW, str(tmp_path)]
+        given = [*command, "0", "1", str(keeper.pid)]
+        with subprocess.Popen(given, stdin=subprocess.DEVNULL) as process:
+            until = time.monotonic() + 60
+            while not folder.exists("0.sock"):
+                assert process.poll() is None and time.monotonic() < until
+                time.sleep(0.02)
+            yield process
+            process.kill()
 
 
 def test_it_stays_as_long_as_it_is_wanted(started: subprocess.Popen[bytes]) -> None:
@@ -51,10 +49,12 @@ def test_it_stays_as_long_as_it_is_wanted(started: subprocess.Popen[bytes]) -> N
         started.wait(3)
 
 
-def test_it_leaves_with_its_keeper(started: subprocess.Popen[bytes], keeper: subprocess.Popen[bytes]) -> None:
+def test_it_leaves_with_its_keeper(
+    started: subprocess.Popen[bytes], keeper: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     keeper.kill()
     assert started.wait(20) == 0
-    assert not (host.folder_of(FLOW) / "0.sock").exists()
+    assert not list(tmp_path.glob("penstock-*/*")), "it removes what it made"
 
 
 def test_it_leaves_when_the_driver_takes_its_mark_back(
@@ -64,6 +64,7 @@ def test_it_leaves_when_the_driver_takes_its_mark_back(
     assert started.wait(20) == 0
 
 
-def test_it_leaves_when_its_socket_is_gone(started: subprocess.Popen[bytes]) -> None:
-    (host.folder_of(FLOW) / "0.sock").unlink()
+def test_it_leaves_when_its_socket_is_gone(started: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    with host.folder_of(tmp_path, FLOW) as folder:
+        folder.unlink("0.sock")
     assert started.wait(20) == 0

@@ -14,6 +14,7 @@ from penstock.errors import BindError, DataError, ParseError, PlanError, StateEr
 from penstock.plan.catalog import Function
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.routes import COUNT, NEWEST
+from penstock.runtime.spark.worker_link import Run
 
 ANSWER = "answer STRING, carried BINARY"
 """What a task gives."""
@@ -23,7 +24,7 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def task(
-    flow: str,
+    run: Run,
     root: str,
     cells: int,
     header: dict[str, Any],
@@ -40,7 +41,7 @@ def task(
 
         context = TaskContext.get()
         assert context is not None
-        answer, carried = host.deliver(flow, root, context.partitionId(), cells, header, batches, code, files)
+        answer, carried = host.deliver(run, root, context.partitionId(), cells, header, batches, code, files)
         columns = [pa.array([json.dumps(answer)]), pa.array([carried], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, ["answer", "carried"])
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import threading
 import time
-import uuid
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -43,6 +41,7 @@ from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out, united
 from penstock.runtime.spark.store import Store, read_segment
 from penstock.runtime.spark.table_updates import TableUpdates
+from penstock.runtime.spark.worker_link import WORKER_TIMEOUT, Run, worker_timeout
 
 LAST = 10**12 - 1
 """No step comes after it."""
@@ -83,8 +82,7 @@ class Flow:
         self.results = Results()
         """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
-        self._name = _new_name()
-        """By which this run's hosts are known."""
+        self._worker_run = self._new_run()
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._planned: tuple[str, Flowing] | None = None
@@ -311,7 +309,7 @@ class Flow:
             self.store.next_deal().enter(self.wanted, {})
         self.close()
         self.store = Store(self.store.root)
-        self.cells, self._name, self._planned = self.wanted, _new_name(), None
+        self.cells, self._worker_run, self._planned = self.wanted, self._new_run(), None
         self.recover()
 
     def _still_wanted(self, declared_at: int) -> Inner:
@@ -409,11 +407,11 @@ class Flow:
 
     def _tasks(self, spread: DataFrame, header: dict[str, Any], files: Files | None) -> DataFrame:
         """A task for every cell, which is a partition."""
-        mark = host.mark_of(self.store.root, self._name)
+        mark = host.mark_of(self.store.root, self._worker_run.name)
         make_folder(mark.parent)
         with contextlib.suppress(FileExistsError):
             create(mark).close()
-        task = asking.task(self._name, str(self.store.root), self.cells, header, self.functions, files)
+        task = asking.task(self._worker_run, str(self.store.root), self.cells, header, self.functions, files)
         return spread.mapInArrow(task, asking.ANSWER)
 
     def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
@@ -443,6 +441,7 @@ class Flow:
         """One Spark query over all streams; if they are folders, over the names of their files."""
         self.declared.must_follow(self._before)
         self.failed = None
+        self._worker_run = self._new_run()
         for mark in (self.store.root / "hosts").glob("*"):
             mark.unlink(missing_ok=True)  # a run that was killed left it
         # Spark knows its sources by their order alone.
@@ -478,10 +477,9 @@ class Flow:
             raise
 
     def close(self) -> None:
-        """Let the hosts go, on all machines."""
-        host.mark_of(self.store.root, self._name).unlink(missing_ok=True)
-        shutil.rmtree(host.folder_of(self._name), ignore_errors=True)
+        """Let the worker processes go, on all machines: each removes its files."""
+        host.mark_of(self.store.root, self._worker_run.name).unlink(missing_ok=True)
 
-
-def _new_name() -> str:
-    return uuid.uuid4().hex[:12]
+    def _new_run(self) -> Run:
+        """What worker processes and tasks are to know each other by from now on."""
+        return Run(timeout=worker_timeout(self.spark.conf.get(WORKER_TIMEOUT, None)))

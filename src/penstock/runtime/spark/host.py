@@ -1,19 +1,20 @@
-"""The process a cell lives in, and how a task reaches it.
+"""The worker process a cell lives in, and how a task reaches it.
 
 Spark's Python workers come and go, and the next batch of a partition may meet another one. So a cell lives in a process of
-its own, one per machine, started by the first task that wants it: its state stays in memory as it is, with all that was
-compiled for its queries. A task sends the step and its rows over a Unix socket in a folder only this user can enter.
+its own, started by the first task that wants it: its state stays in memory as it is, with all that was compiled for its queries. A
+task sends the step and its rows over a Unix socket in Spark's local directory, in a folder that only this user can enter
+(`private_folder`); both ends prove who they are (`worker_link`).
 
-A host that dies loses nothing: the next one rebuilds the cell from the checkpoint. It leaves by itself when the process of Spark's
-that it was started for is gone, or when the driver has taken back its mark in the checkpoint. Only one host for a cell runs on a
-machine: it holds a lock on a file beside its socket for as long as it lives.
+A worker process that dies loses nothing: the next one rebuilds the cell from the checkpoint. One that is silent for too long (stopped,
+swapped out) is killed by the task that waits for it, and replaced. It leaves by itself when the process of Spark's that it was started
+for is gone, or when the driver has taken back its mark in the checkpoint. Only one for a cell runs in a local directory: it holds
+a lock on a file beside its socket for as long as it lives.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import select
 import signal
@@ -21,10 +22,10 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,30 +33,47 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, StateError
 from penstock.runtime.spark.places import Place, located
+from penstock.runtime.spark.private_folder import PrivateFolder, local_base
+from penstock.runtime.spark.worker_link import (
+    Run,
+    greet_task,
+    greet_worker,
+    heartbeat,
+    kill_silent,
+    peer,
+    receive,
+    send,
+    wire_of,
+)
 
 if TYPE_CHECKING:
     from penstock.runtime.spark.files import Files
 
 PATIENCE = 120.0
-"""Seconds a task waits for a host to start."""
+"""Seconds a task waits for a worker process to start."""
+GREETING = 30.0
+"""Seconds a worker process waits for a task to say who it is."""
 CARRIED = 4 << 20
 """Bytes of results that an answer carries; more go through files, which Spark reads in parallel."""
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Worker processes that this process started; those that have ended are reaped with the next start."""
 
 # ---------------------------------------------------------------------- the task's side
 
 
-def folder_of(flow: str) -> Path:
-    """Where the hosts of a flow are found on this machine."""
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / flow
+def folder_of(base: Path, run: str) -> PrivateFolder:
+    """Where the worker processes of a run are found on this machine."""
+    return PrivateFolder(base, f"penstock-{os.geteuid()}", run)
 
 
 def mark_of(root: Place, flow: str) -> Place:
-    """What every machine sees for as long as the flow wants its hosts."""
+    """What every machine sees for as long as the flow wants its worker processes."""
     return root / "hosts" / flow
 
 
 def deliver(
-    flow: str,
+    run: Run,
     root: str,
     cell: int,
     cells: int,
@@ -64,62 +82,109 @@ def deliver(
     code: bytes,
     files: Files | None = None,
 ) -> tuple[dict[str, Any], bytes]:
-    """Give a step to the cell's host, starting one if there is none; the host's answer and what it carries.
+    """Give a step to the cell's worker process, starting one if there is none; its answer and what that carries.
 
-    An error of the cell is an answer too: repeating the task would only repeat it. A host that dies on the way is replaced once: the step is asked for again and applied from the log or from the rows
-    sent again.
+    An error of the cell is an answer too: repeating the task would only repeat it. A worker process that dies or falls silent on the
+    way is replaced: the step is asked for again and applied from the log or from the rows sent again.
     """
     table = pa.Table.from_batches(held) if (held := list(rows)) else pa.table({})
     table = table.select([n for n in table.column_names if table.column(n).null_count < table.num_rows])
     for attempt in (1, 2, 3):
         try:
-            with contextlib.closing(_reach(flow, root, cell, cells)) as link, _wire(link) as wire:
-                _send(wire, {"header": header, "code": len(code), "files": files})
+            with _connected(run, root, cell, cells) as wire:
+                send(wire, {"header": header, "code": len(code), "files": files})
                 wire.write(code)
                 with pa.ipc.new_stream(wire, table.schema) as writer:
                     writer.write_table(table)
                 wire.flush()
-                answer = _receive(wire)
+                answer = receive(wire)
                 carried = wire.read(sum(size for _, size in answer.get("carried") or ()))
             break
         except (OSError, EOFError, struct.error) as error:
             if attempt == 3:
-                raise StateError(f"the host of cell {cell} cannot be kept alive: {error}") from error
+                raise StateError(
+                    f"the worker process of cell {cell} cannot be kept alive: {error}"
+                ) from error
             time.sleep(0.1 * attempt)
     return answer, carried
 
 
-def _reach(flow: str, root: str, cell: int, cells: int) -> socket.socket:
-    """A connection to the host."""
-    place = folder_of(flow) / f"{cell}.sock"
+@contextlib.contextmanager
+def _connected(run: Run, root: str, cell: int, cells: int) -> Iterator[IO[bytes]]:
+    """A connection to the cell's worker process; if that falls silent, it is killed before the TimeoutError goes on."""
+    base = local_base()
+    with (
+        folder_of(base, run.name) as folder,
+        contextlib.closing(_reach(base, folder, run, root, cell, cells)) as link,
+    ):
+        process = peer(link)
+        link.settimeout(run.timeout)
+        with wire_of(link) as wire:
+            try:
+                greet_worker(wire, run.secret)
+                yield wire
+            except TimeoutError:
+                sys.stderr.write(
+                    f"penstock: the worker process {process} of cell {cell} has been silent for"
+                    f" {run.timeout:g} s and is replaced\n"
+                )
+                kill_silent(process)
+                raise
+
+
+def _reach(base: Path, folder: PrivateFolder, run: Run, root: str, cell: int, cells: int) -> socket.socket:
+    """A connection to the worker process."""
     until = time.monotonic() + PATIENCE
     started: subprocess.Popen[bytes] | None = None
     while True:
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.settimeout(run.timeout)
         try:
-            link.connect(str(place))
+            link.connect(folder.address(f"{cell}.sock"))
             return link
         except OSError as error:
             link.close()
             if time.monotonic() > until:
+                kill_silent(_holder(folder, cell))
                 raise StateError(
-                    f"the host of cell {cell} does not answer: {error}",
-                    hint=f"see {place.with_suffix('.log')}",
+                    f"the worker process of cell {cell} does not answer: {error}",
+                    hint=f"see {folder.path / f'{cell}.log'}",
                 ) from error
         if started is None or started.poll() is not None:
-            started = _start(flow, root, cell, cells)
+            started = _start(base, folder, run, root, cell, cells)
         time.sleep(0.02)
 
 
-def _start(flow: str, root: str, cell: int, cells: int) -> subprocess.Popen[bytes]:
-    folder = folder_of(flow)
-    folder.parent.mkdir(mode=0o700, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with (folder / f"{cell}.log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 - this interpreter, this package
-            [sys.executable, "-m", "penstock.runtime.spark.host", flow, root, str(cell), str(cells), str(_keeper())],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+def _start(
+    base: Path, folder: PrivateFolder, run: Run, root: str, cell: int, cells: int
+) -> subprocess.Popen[bytes]:
+    log = folder.open(f"{cell}.log", os.O_WRONLY | os.O_APPEND)
+    try:
+        started = subprocess.Popen(  # noqa: S603 - this interpreter, this package
+            [sys.executable, "-m", "penstock.runtime.spark.host", str(base), run.name, root, str(cell), str(cells),
+             str(_keeper())],
+            stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
+    finally:
+        os.close(log)
+    _started[:] = [*(process for process in _started if process.poll() is None), started]
+    assert started.stdin is not None
+    with contextlib.suppress(BrokenPipeError), started.stdin as pipe:  # it may have left already
+        pipe.write(run.secret)
+    return started
+
+
+def _holder(folder: PrivateFolder, cell: int) -> int:
+    """The process that holds a cell's lock, 0 if none does."""
+    lock = folder.open(f"{cell}.lock", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        told = os.read(lock, 20)
+        return int(told) if told.isdigit() else 0
+    finally:
+        os.close(lock)
+    return 0
 
 
 def _keeper() -> int:
@@ -134,62 +199,95 @@ def _keeper() -> int:
     return found
 
 
-# ---------------------------------------------------------------------- the host's side
+# ---------------------------------------------------------------------- the worker's side
 
 
-def serve(flow: str, root: str, number: int, cells: int, keeper: int) -> None:
+class Worker:
+    """A cell, and whatever tasks ask of it, one after the other."""
+
+    def __init__(self, root: str, number: int, cells: int, secret: bytes) -> None:
+        from penstock.runtime.spark.cell import Cell
+        from penstock.runtime.spark.store import Store
+
+        def make(code: bytes) -> Cell:
+            return Cell(Store(root), number, cells, _functions(code), CARRIED)
+
+        self._make = make
+        self._cell: Cell | None = None
+        self._code = b""
+        self._secret = secret
+        self._turn = threading.Lock()
+
+    def serve(self, link: socket.socket) -> None:
+        """One task, from its greeting to its answer."""
+        with contextlib.closing(link), wire_of(link) as wire:
+            try:
+                process = peer(link)
+                link.settimeout(GREETING)
+                if not greet_task(wire, self._secret):
+                    raise StateError(f"process {process} does not know this run's secret")
+                link.settimeout(None)
+                with heartbeat(link):
+                    asked = receive(wire)
+                    code = wire.read(asked["code"])
+                    rows = pa.ipc.open_stream(wire).read_all()
+                    with self._turn:
+                        answer, carried = self._step(asked, rows, code)
+                send(wire, answer)
+                wire.write(carried)
+                wire.flush()
+            except StateError as error:
+                sys.stderr.write(f"penstock: a connection was refused: {error}\n")
+                sys.stderr.flush()
+            except (OSError, EOFError, struct.error, pa.ArrowException):
+                return  # the task died: it will ask again
+
+    def _step(self, asked: dict[str, Any], rows: pa.Table, code: bytes) -> tuple[dict[str, Any], bytes]:
+        """What the cell answers, and the results that go with it; an error of the cell is an answer, too."""
+        try:
+            if self._cell is None or code != self._code:
+                self._cell, self._code = self._make(code), code
+            answer = self._cell.step(asked["header"], rows, asked["files"])
+            if answer["carried"] is None:
+                return answer, b""
+            parts = {name: _packed(self._cell.carried[name]) for name in answer["carried"]}
+            answer = {**answer, "carried": [[name, len(part)] for name, part in parts.items()]}
+            return answer, b"".join(parts.values())
+        except PenstockError as error:
+            self._cell = None  # what it holds may be half a step
+            return {"error": type(error).__name__, "message": error.message, "hint": error.hint}, b""
+        except Exception:  # noqa: BLE001 - a fault of ours is told to the task
+            traceback.print_exc()
+            self._cell = None
+            return {"error": "StateError", "message": traceback.format_exc(), "hint": None}, b""
+
+
+def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int, secret: bytes) -> None:
     """Answer steps until the keeper, or the driver's mark, is gone."""
-    from penstock.runtime.spark.cell import Cell
-    from penstock.runtime.spark.store import Store
-
-    folder, mark = folder_of(flow), mark_of(located(root), flow)
-    lock = (folder / f"{number}.lock").open("w")
+    folder, mark = folder_of(base, flow), mark_of(located(root), flow)
+    lock = folder.open(f"{number}.lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return  # another host is there
-    place = folder / f"{number}.sock"
-    place.unlink(missing_ok=True)
+        return  # another worker process is there
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    place, making = f"{number}.sock", f".{number}.sock"
+    folder.unlink(place)
+    folder.unlink(making)
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    making = folder / f".{number}.sock"
-    making.unlink(missing_ok=True)
-    door.bind(str(making))
+    door.bind(folder.address(making))
     door.listen(16)
-    making.rename(place)
-    cell: Cell | None = None
-    known = b""
-    while _lives(keeper) and place.exists() and mark.exists():
-        if not select.select([door], [], [], 1.0)[0]:
-            continue
-        link, _ = door.accept()
-        with contextlib.closing(link), _wire(link) as wire:
-            try:
-                asked = _receive(wire)
-                code = wire.read(asked["code"])
-                rows = pa.ipc.open_stream(wire).read_all()
-            except (OSError, EOFError, struct.error, pa.ArrowException):
-                continue  # the task died
-            carried = b""
-            try:
-                if cell is None or code != known:
-                    cell, known = Cell(Store(root), number, cells, _functions(code), CARRIED), code
-                answer = cell.step(asked["header"], rows, asked["files"])
-                if answer["carried"] is not None:
-                    parts = {name: _packed(cell.carried[name]) for name in answer["carried"]}
-                    answer = {**answer, "carried": [[name, len(part)] for name, part in parts.items()]}
-                    carried = b"".join(parts.values())
-            except PenstockError as error:
-                cell = None  # what it holds may be half a step
-                answer = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
-            except Exception:  # noqa: BLE001 - a fault of ours is told to the task
-                traceback.print_exc()
-                cell = None
-                answer = {"error": "StateError", "message": traceback.format_exc(), "hint": None}
-            with contextlib.suppress(OSError):  # the task died: it will ask again
-                _send(wire, answer)
-                wire.write(carried)
-                wire.flush()
-    place.unlink(missing_ok=True)
+    folder.rename(making, place)
+    worker = Worker(root, number, cells, secret)
+    while _lives(keeper) and folder.exists(place) and mark.exists():
+        if select.select([door], [], [], 1.0)[0]:
+            link, _ = door.accept()
+            threading.Thread(target=worker.serve, args=(link,), daemon=True).start()
+    for name in (place, f"{number}.log", f"{number}.lock"):
+        folder.unlink(name)
+    with contextlib.suppress(OSError):  # others are still there
+        folder.path.rmdir()
 
 
 def _functions(code: bytes) -> Any:
@@ -212,7 +310,7 @@ def _lives(process: int) -> bool:
     return True
 
 
-# ---------------------------------------------------------------------- the wire
+# ---------------------------------------------------------------------- results
 
 
 def _packed(table: pa.Table) -> bytes:
@@ -232,30 +330,11 @@ def unpacked(answer: dict[str, Any], carried: bytes) -> dict[str, pa.Table]:
     return found
 
 
-def _wire(link: socket.socket) -> IO[bytes]:
-    both: Any = link.makefile("rwb")
-    found: IO[bytes] = both
-    return found
-
-
-def _send(wire: IO[bytes], message: dict[str, Any]) -> None:
-    body = json.dumps(message, separators=(",", ":")).encode()
-    wire.write(struct.pack("<I", len(body)) + body)
-    wire.flush()
-
-
-def _receive(wire: IO[bytes]) -> dict[str, Any]:
-    head = wire.read(4)
-    if len(head) < 4:
-        raise EOFError("the other side is gone")
-    (size,) = struct.unpack("<I", head)
-    body = wire.read(size)
-    if len(body) < size:
-        raise EOFError("the other side is gone")
-    message: dict[str, Any] = json.loads(body)
-    return message
-
-
 if __name__ == "__main__":
+    os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    base, flow, root, *numbers = sys.argv[1:]
+    number, cells, keeper = map(int, numbers)
+    serve(Path(base), flow, root, number, cells, keeper, sys.stdin.buffer.read())
+    sys.stderr.flush()
+    os._exit(0)  # nobody waits for what a thread may still be at
