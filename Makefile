@@ -60,10 +60,12 @@ $(BIN)/python:
 
 $(RUN): $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	@$(BIN)/python -m scripts.java
 	@touch $@
 
 $(DEV): $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m scripts.java
 	@touch $@ $(RUN)
 
 # What all tests need and one process makes best: two workers that compile the same kernel need twice the time.

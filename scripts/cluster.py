@@ -16,7 +16,6 @@ import importlib.util
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +26,9 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
+
+from penstock.errors import StateError
+from penstock.runtime.spark.java import use_java
 
 PATIENCE = 60.0
 """Seconds a cluster may take to start."""
@@ -167,9 +169,11 @@ def _running(folder: Path, workers: int) -> Iterator[dict[str, Any]]:
 
 
 def _java(folder: Path, what: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    java, spark = shutil.which("java"), importlib.util.find_spec("pyspark")
-    if java is None:
-        raise Unavailable("Java is not installed")
+    try:
+        java = use_java()
+    except StateError as error:
+        raise Unavailable(str(error)) from None
+    spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise Unavailable("PySpark is not installed")
     home = Path(spark.origin).parent
@@ -185,7 +189,7 @@ def _java(folder: Path, what: str, arguments: Sequence[str]) -> subprocess.Popen
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     settings = [f"-Dspark.worker.timeout={TIMEOUT}", f"-Djava.io.tmpdir={folder / 'tmp'}"]
     command = [
-        java,
+        str(java.executable),
         "-Xmx256m",
         "-XX:TieredStopAtLevel=1",
         *opened,

@@ -28,6 +28,9 @@ from typing import Any, Self
 
 from scripts.maven import SCALA, Unavailable, cache, fetched, not_brought, pyspark
 
+from penstock.errors import StateError
+from penstock.runtime.spark.java import use_java
+
 BROKER = "4.3.1"
 CLUSTER = "cGVuc3RvY2stb25lLW5vZA"
 PATIENCE = 60.0
@@ -127,10 +130,17 @@ def _hold(*, detached: bool) -> None:
 
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    java = shutil.which("java")
-    if java is None:
-        raise Unavailable("Java is not installed")
-    command = [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, broker()))]
+    try:
+        java = use_java()
+    except StateError as error:
+        raise Unavailable(str(error)) from None
+    command = [
+        str(java.executable),
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        os.pathsep.join(map(str, broker())),
+    ]
     log = folder / "log"
     for _ in range(3):  # a port found free may be taken by the time it is used
         port, other = _free_ports()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.needed import found_java
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Most of what Java does in a test it does once: a second compiler and collectors of many threads cost more than they save
@@ -19,6 +23,7 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 if CLASSES.is_file():  # Java looks itself whether they fit
     JAVA += f" -XX:SharedArchiveFile={CLASSES} -Xlog:cds=off"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
+found_java()
 
 LONG = (
     "kafka/",
@@ -38,3 +43,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((turn for turn, start in enumerate(LONG) if place.startswith(start)), len(LONG))
 
     items.sort(key=turn)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end what was not run and why: a green run is worth what it ran."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[reason.removeprefix("Skipped: ")].append(report.nodeid)
+    if not reasons:
+        return
+    terminalreporter.section("not run")
+    for reason, tests in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
+        places = sorted({test.partition("::")[0].rpartition("/")[0] for test in tests})
+        count = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
+        terminalreporter.write_line(f"{count} of {', '.join(places)}: {reason}")

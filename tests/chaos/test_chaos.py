@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+
+from tests import needed
 
 from . import damage
 from .campaign import run
@@ -14,10 +15,7 @@ from .campaign import run
 
 @pytest.mark.slow
 def test_twenty_kills(tmp_path: Path) -> None:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        if os.environ.get("CI"):
-            pytest.fail("Java 17 or newer is needed")
-        pytest.skip("Spark needs Java 17 or newer")
+    needed.java()
     campaign = run(int(os.environ.get("PENSTOCK_KILLS", "20")), 5, tmp_path)
     assert campaign.differences() == []
     assert campaign.undetected == []

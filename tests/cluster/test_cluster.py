@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 from scripts.cluster import Cluster
 
+from tests import needed
 from tests.chaos.campaign import Campaign, children, kill, processes
 
 pytestmark = pytest.mark.slow
@@ -20,10 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if shutil.which("java") is None:
-        if os.environ.get("CI"):
-            pytest.fail("Java 17 or newer is needed")
-        pytest.skip("Spark needs Java 17 or newer")
+    needed.java()
     with Cluster(workers=2) as made:
         yield made
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from scripts import delta
 
+from tests import needed
+
 SCENARIOS = Path(__file__).with_name("scenarios.py")
 
 
@@ -23,10 +25,9 @@ def test_scenarios() -> None:
     try:
         delta.jars()
     except delta.Unavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"Delta is needed: {reason}")
-        pytest.skip(str(reason))
-    alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "--durations=0"]
+        needed.missing(f"Delta Lake: {reason}")
+    needed.java()
+    alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "--durations=0", "-rs"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *alone, str(SCENARIOS)],
         cwd=SCENARIOS.parents[2],

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from scripts import kafka
 
+from tests import needed
+
 SCENARIOS = Path(__file__).with_name("scenarios.py")
 
 
@@ -23,9 +25,8 @@ def test_scenarios() -> None:
         kafka.connector()
         kafka.broker()
     except kafka.Unavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"Kafka is needed: {reason}")
-        pytest.skip(str(reason))
+        needed.missing(f"Kafka's connector and broker: {reason}")
+    needed.java()
     ran = subprocess.run(
         [
             sys.executable,

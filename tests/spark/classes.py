@@ -7,7 +7,6 @@ ten rows). Spark does here what flows ask of it, without a flow, so that no kern
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.runtime.spark.java import find_java
 from penstock.runtime.spark.local import local_spark
 
 
@@ -24,7 +24,7 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main(file: Path) -> int:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    if find_java() is None:
         return 0
     made = file.with_suffix(".new")
     os.environ["SPARK_SUBMIT_OPTS"] = (

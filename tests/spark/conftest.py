@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.runtime.spark.local import SETTINGS
+from tests import needed
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        if os.environ.get("CI"):
-            pytest.fail("Java 17 or newer is needed")
-        pytest.skip("Spark needs Java 17 or newer")
+    needed.java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     home: Path = tmp_path_factory.mktemp("spark")
     made = (

@@ -225,11 +225,29 @@ def demo(
             help="Where its checkpoint is while it runs; on a cluster all machines must see it.",
         ),
     ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Embedded, in this process: needs neither Spark nor Java.")
+    ] = False,
 ) -> None:
     """Watch two network links with standing queries, on data made here; ends by itself."""
+    if local and (spark is not None or checkpoint is not None):
+        raise typer.BadParameter("--local runs without Spark: leave out --spark and --checkpoint")
     from penstock.surfaces.commands import demo as command
 
-    raise typer.Exit(command.demo(spark, checkpoint))
+    raise typer.Exit(command.demo(spark, checkpoint, local=local))
+
+
+@app.command()
+def java() -> None:
+    """Say which Java runtime Spark uses, as settings for a shell: eval "$(penstock java)"."""
+    import shlex
+
+    from penstock.runtime.spark.java import use_java
+
+    found = use_java()
+    typer.echo(f"# Java {found.version}: {found.executable}")
+    for name, value in found.environment.items():
+        typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import StateError
+from penstock.runtime.spark.java import use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +38,22 @@ HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1
 
 
 def local_spark(
-    master: str | None = None, name: str = "penstock", settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    name: str = "penstock",
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
-    """Spark in local mode, or on the cluster of `master`, with more settings if given; needs Java 17 or newer."""
+    """Spark in local mode, or on the cluster of `master`, with more settings if given; needs Java 17 or newer.
+
+    What Spark's Java process writes to standard error, its start-up warnings first, goes to `log` if that is given.
+    """
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise StateError("PySpark is not installed", hint="pip install 'penstock[spark]'") from error
+    use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     warnings.filterwarnings("ignore", message=".*pandas.*", module="pyspark")
     master = master or "local[*,4]"
@@ -49,7 +61,29 @@ def local_spark(
     here = master.startswith("local") or "//127.0.0.1:" in master
     for key, value in {**SETTINGS, **(HERE if here else {}), **(settings or {})}.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
-    made.conf.set("spark.sql.shuffle.partitions", str(made.sparkContext.defaultParallelism))
-    made.sparkContext.setLogLevel("OFF")
+    try:
+        with _stderr_to(log):
+            made = builder.getOrCreate()
+            made.conf.set("spark.sql.shuffle.partitions", str(made.sparkContext.defaultParallelism))
+            made.sparkContext.setLogLevel("OFF")
+    except (PySparkException, Py4JError) as error:
+        said = "" if log is None else "\n" + log.read_text(errors="replace")[-2000:].strip()
+        raise StateError(f"Spark does not start: {error}{said}") from error
     return made
+
+
+@contextlib.contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """Processes started meanwhile write their standard error to a file, for as long as they live."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
