@@ -28,6 +28,8 @@ from penstock.errors import (
     PenstockError,
     PlanError,
     StateError,
+    StreamWarning,
+    UnreadWarning,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ __all__ = [
     "Query",
     "Session",
     "StateError",
+    "StreamWarning",
+    "UnreadWarning",
     "connect",
 ]
 

@@ -68,3 +68,11 @@ class StateError(PenstockError):
 
 class OverloadWarning(UserWarning):
     """What waits for a query grows without end."""
+
+
+class StreamWarning(UserWarning):
+    """Rows of a stream are set aside, or hold others back."""
+
+
+class UnreadWarning(UserWarning):
+    """Changes of a query that nobody reads take much memory."""

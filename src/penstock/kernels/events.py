@@ -120,6 +120,24 @@ def arrivals(times, watermark, delay, late):
 
 
 @kernel
+def too_far(times, floor, known, reference, first, bound, out):
+    """Which rows are beyond `floor` and more than `bound` ahead of the greatest time before them; whether any is.
+
+    While no time is `known`, those beyond `first` are.
+    """
+    found = False
+    for i in range(times.shape[0]):
+        t = times[i]
+        far = t > floor and (t > reference + bound if known else t > first)
+        out[i] = far
+        found |= far
+        if not far:
+            reference = max(reference, t) if known else t
+            known = True
+    return found
+
+
+@kernel
 def mixed_instants(times, signs, out):
     """Rows (in time order, '-' first) of instants that have both signs; returns how many."""
     n = 0

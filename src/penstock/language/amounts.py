@@ -8,7 +8,8 @@ from penstock.data.clock import LATEST, MICROSECONDS
 from penstock.data.types import Type
 from penstock.errors import BindError
 from penstock.language.place import Source, Span
-from penstock.language.syntax import Amount, Name, WindowSyntax
+from penstock.language.syntax import Amount, Name, WatermarkSyntax, WindowSyntax
+from penstock.plan.catalog import UNLIMITED
 from penstock.plan.windows import Range, Unbounded, Window
 
 _TYPES = {
@@ -71,6 +72,33 @@ def time_units(amount: Amount, time: Type, what: str, source: Source) -> int:
             f"write {amount.value} SECONDS, or another unit",
         )
     return duration(amount, source)
+
+
+def watermark_bounds(
+    told: WatermarkSyntax, time: Type, source: Source
+) -> tuple[int | None, int | None, int | None]:
+    """What a stream says of its times beside their delay: `ahead`, `idle` and `unit` of `plan.catalog.Stream`."""
+    ahead = UNLIMITED if told.unlimited else None
+    if told.ahead is not None:
+        ahead = time_units(told.ahead, time, "how far ahead a row may be", source)
+        if ahead < 0:
+            raise source.error(BindError, "how far ahead a row may be cannot be negative", told.ahead.span)
+    idle = None
+    if told.idle is not None:
+        if told.idle.unit is None or told.idle.value <= 0:
+            hint = "write IDLE AFTER INTERVAL 30 SECONDS: this is by the clock on the wall"
+            raise source.error(BindError, "IDLE AFTER takes a length of time", told.idle.span, hint)
+        idle = duration(told.idle, source)
+    unit = None
+    if told.unit is not None:
+        if time is not Type.TIMESTAMP:
+            hint = "BIGINT time counts plain units; declare the column TIMESTAMP"
+            raise source.error(BindError, "UNIT is for a TIMESTAMP column", told.unit.span, hint)
+        unit = unit_length(told.unit.text, told.unit.span, source)
+        if unit > MICROSECONDS["SECOND"]:
+            hint = "SECONDS, MILLISECONDS or MICROSECONDS"
+            raise source.error(BindError, f"times are not counted in {told.unit.text}", told.unit.span, hint)
+    return ahead, idle, unit
 
 
 def duration(amount: Amount, source: Source) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.errors import BindError, ParseError, PlanError, StateError
-from penstock.language.amounts import duration, positive, time_units, type_named
+from penstock.language.amounts import duration, positive, time_units, type_named, watermark_bounds
 from penstock.language.dialect import parse
 from penstock.language.inputs import Binding, From, Known
 from penstock.language.place import Source, Span
@@ -167,23 +167,26 @@ def _ranked_from(standing: Standing, binding: Binding) -> From | None:
 def _create_stream(syntax: CreateStreamSyntax, source: Source, catalog: Catalog) -> Statement:
     schema = _schema(syntax.name, syntax.columns, source, catalog)
     names = [field.name.lower() for field in schema]
-    if syntax.time.key not in names:
-        hint = near(syntax.time.text, [field.name for field in schema], "the columns")
-        raise source.error(BindError, f"no column {syntax.time.text}", syntax.time.span, hint)
-    time = names.index(syntax.time.key)
+    told = syntax.watermark
+    if told.time.key not in names:
+        hint = near(told.time.text, [field.name for field in schema], "the columns")
+        raise source.error(BindError, f"no column {told.time.text}", told.time.span, hint)
+    time = names.index(told.time.key)
     kind = schema[time].type
     if kind not in (Type.BIGINT, Type.TIMESTAMP):
         raise source.error(
             BindError,
-            f"the time column {syntax.time.text} is {kind}",
-            syntax.time.span,
+            f"the time column {told.time.text} is {kind}",
+            told.time.span,
             "time is BIGINT (plain units) or TIMESTAMP",
         )
-    delay = time_units(syntax.delay, kind, "the delay", source)
+    delay = time_units(told.delay, kind, "the delay", source)
     if delay < 0:
-        raise source.error(BindError, "the delay cannot be negative", syntax.delay.span)
+        raise source.error(BindError, "the delay cannot be negative", told.delay.span)
     storage = syntax.storage
-    return CreateStream(Stream(syntax.name.text, schema, time, delay, storage.format, storage.options))
+    stream = Stream(syntax.name.text, schema, time, delay, storage.format, storage.options)
+    ahead, idle, unit = watermark_bounds(told, kind, source)
+    return CreateStream(replace(stream, ahead=ahead, idle=idle, unit=unit))
 
 
 def _create_table(syntax: CreateTableSyntax, source: Source, catalog: Catalog) -> Statement:

@@ -72,7 +72,19 @@ class Clauses(Atoms):
     def _unit_ahead(self) -> bool:
         """Any word that is not a keyword of ours is taken for a unit, so that a wrong one can be named."""
         word = self._curr.text.upper()
-        keywords = ("SLIDE", "CRITERIA", "LIFESPAN", "RANK", "WATERMARK", "USING", "BY")
+        keywords = (
+            "SLIDE",
+            "CRITERIA",
+            "LIFESPAN",
+            "RANK",
+            "WATERMARK",
+            "USING",
+            "BY",
+            "DELAY",
+            "UNIT",
+            "AHEAD",
+            "IDLE",
+        )
         return self._curr.token_type in NAMES and word.isalpha() and word not in keywords
 
     # -- the tail ---------------------------------------------------------------------------------------

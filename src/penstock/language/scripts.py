@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from penstock.language.place import Token, TokenType, shortened, span_of_token
 from penstock.language.queries import Queries
 from penstock.language.syntax import (
     AlterSyntax,
+    Amount,
     ColumnSyntax,
     CreateQuerySyntax,
     CreateStreamSyntax,
@@ -19,6 +21,7 @@ from penstock.language.syntax import (
     SelectStatementSyntax,
     StatementSyntax,
     Storage,
+    WatermarkSyntax,
 )
 
 _STATEMENTS = "SELECT, CREATE STREAM, CREATE TABLE, CREATE QUERY, ALTER QUERY, DROP or EXPLAIN"
@@ -115,11 +118,32 @@ class Scripts(Queries):
             self.expected(
                 "WATERMARK", "a stream says how late its rows may be: WATERMARK ts DELAY OF INTERVAL 0"
             )
+        return CreateStreamSyntax(name, columns, storage, self._watermark())
+
+    def _watermark(self) -> WatermarkSyntax:
+        """Clauses in any order, each once; without DELAY OF rows come in time order."""
         time = self.name("the time column")
-        if not self.word("DELAY", "OF"):
+        found: dict[str, Any] = {}
+        while self._curr:
+            clause, first = self._curr.text.upper(), self.here()
+            if self.word("DELAY", "OF"):
+                made: dict[str, Any] = {"delay": self.amount("the delay")}
+            elif self.word("UNIT"):
+                made = {"unit": self.name("a unit of time")}
+            elif self.word("AHEAD", "UNLIMITED"):
+                made = {"unlimited": True}
+            elif self.word("AHEAD", "AT", "MOST"):
+                made = {"ahead": self.amount("how far ahead a row may be")}
+            elif self.word("IDLE", "AFTER"):
+                made = {"idle": self.amount("how long a stream is silent before it is idle")}
+            else:
+                break
+            if found.keys() & made.keys() or {"ahead", "unlimited"} <= found.keys() | made.keys():
+                self.fail(f"{clause} is there twice", first, "write each clause of WATERMARK once")
+            found |= made
+        if not found:
             self.expected("DELAY OF", "WATERMARK ts DELAY OF INTERVAL 5 SECONDS")
-        delay = self.amount("the delay")
-        return CreateStreamSyntax(name, columns, storage, time, delay)
+        return WatermarkSyntax(time, found.pop("delay", Amount(0, None, time.span)), **found)
 
     def _create_table(self, retroactive: bool) -> CreateTableSyntax:
         name = self._new_name("the name of the table")

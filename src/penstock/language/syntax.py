@@ -192,12 +192,23 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkSyntax:
+    """`WATERMARK time [DELAY OF …] [UNIT …] [AHEAD AT MOST … | AHEAD UNLIMITED] [IDLE AFTER …]`."""
+
+    time: Name
+    delay: Amount
+    unit: Name | None = None
+    ahead: Amount | None = None
+    unlimited: bool = False
+    idle: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateStreamSyntax:
     name: Name
     columns: tuple[ColumnSyntax, ...]
     storage: Storage
-    time: Name
-    delay: Amount
+    watermark: WatermarkSyntax
 
 
 @dataclass(frozen=True, slots=True)

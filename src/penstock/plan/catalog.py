@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penstock.data.clock import LATEST
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.plan.function_hash import PYTHON, function_hash
+
+UNLIMITED = LATEST
+"""As `Stream.ahead`: rows may be any time ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A base stream. `time` is the position of its time column (BIGINT or TIMESTAMP); `delay` is in time
-    units (microseconds for TIMESTAMP)."""
+    units (microseconds for TIMESTAMP).
+
+    `ahead`: how far ahead a row may be, in time units (None: the default of the time's type; UNLIMITED: any).
+    `idle`: microseconds without rows after which it holds the clock back no more. `unit`: microseconds that one
+    stands for where times come as whole numbers (None: microseconds, and what looks like another unit is refused).
+    """
 
     name: str
     schema: Schema
@@ -21,6 +30,9 @@ class Stream:
     delay: int = 0
     format: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    ahead: int | None = None
+    idle: int | None = None
+    unit: int | None = None
 
     @property
     def time_type(self) -> Type:

@@ -40,7 +40,7 @@ from penstock.runtime.relation import RelationState
 from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
-from penstock.runtime.source import Source, SourceMark
+from penstock.runtime.source import Source, SourceMark, StreamLimits
 from penstock.runtime.spending import Spending
 from penstock.runtime.stepping import Stepping
 from penstock.runtime.stops import Stops
@@ -101,6 +101,8 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = Stepping()
+        self.limits: StreamLimits | None = None
+        """What streams set aside; None: another has decided that already."""
         self.spending = Spending(self.policies)
 
     # ------------------------------------------------------------------ what there is
@@ -135,7 +137,7 @@ class Engine:
     def add_stream(self, stream: Stream) -> None:
         self.check_idle()
         self.time_type = one_clock(stream, self.time_type)
-        self.sources[stream.name.lower()] = Source(stream, self.first)
+        self.sources[stream.name.lower()] = Source(stream, self.first, self.limits)
 
     def add_table(self, table: Table) -> None:
         self.check_idle()

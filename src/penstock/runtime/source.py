@@ -9,10 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.data.batch import Batch, Column, Ints, concat
+from penstock.data.batch import Batch, Column, Ints, Mask
+from penstock.data.clock import LATEST
 from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
+from penstock.runtime.bounds import AheadBound
+from penstock.runtime.notices import Lateness, far_notice
+from penstock.runtime.set_aside import SetAside, SetAsideMark, column_bytes, stacked
 from penstock.runtime.unread import Plain, Unread, read
 from penstock.state.arena import Arena
 
@@ -25,8 +29,14 @@ class SourceMark(NamedTuple):
     waiting: int
     settled: bool
     borrowed: bool
-    late: int
-    late_rows: int
+    late: SetAsideMark
+    ahead: SetAsideMark
+
+
+class StreamLimits(NamedTuple):
+    """What a session sets aside of a stream: late rows and those too far ahead, `keep` rows of each at most."""
+
+    keep: int
 
 
 class Source:
@@ -36,8 +46,12 @@ class Source:
     nobody can write to is never copied.
     """
 
-    def __init__(self, stream: Stream, floor: int) -> None:
+    def __init__(self, stream: Stream, floor: int, limits: StreamLimits | None = None) -> None:
         self.stream = stream
+        self.notices: list[str] = []
+        """Warnings that nobody has been given yet."""
+        self._bound = None if limits is None else AheadBound.of(stream)
+        keep = None if limits is None else limits.keep
         self.watermark = floor
         self._plain = Plain(stream)
         self._waiting: list[Batch | Unread] = []
@@ -45,8 +59,8 @@ class Source:
         self._settled = True
         self._borrowed = False
         """The last that waits is in the caller's memory."""
-        self._late: list[tuple[Column, ...]] = []
-        self.late_rows = 0
+        self._late, self._ahead = SetAside(keep), SetAside(keep)
+        self._lateness = Lateness(stream.name) if limits is not None else None
         self._rows, self._first = 0, 0
         self._pushes = 0
 
@@ -58,21 +72,24 @@ class Source:
         """What a push changes; no step may lie between it and `undo`."""
         return SourceMark(
             self._pushes, self.watermark, len(self._waiting), self._settled, self._borrowed,
-            len(self._late), self.late_rows,
+            self._late.mark(), self._ahead.mark(),
         )  # fmt: skip
 
     def undo(self, mark: SourceMark) -> bool:
         """Be as before the push that began after the mark; False if there was another push since."""
         if self._pushes > mark.pushes + 1:
             return False
-        del self._waiting[mark.waiting :], self._late[mark.late :]
-        self.watermark, self.late_rows = mark.watermark, mark.late_rows
+        del self._waiting[mark.waiting :]
+        self._late.undo(mark.late)
+        self._ahead.undo(mark.ahead)
+        self.watermark = mark.watermark
         self._settled, self._borrowed = mark.settled, mark.borrowed
         return True
 
     def lay(self, rows: pa.RecordBatch) -> bool:
         """Take a few rows unread, if nothing can be wrong with them."""
-        made = self._plain.copy(rows, self.watermark)
+        limit = LATEST if self._bound is None else self._bound.limit(self.watermark)
+        made = self._plain.copy(rows, self.watermark, limit)
         if made is None:
             return False
         self._pushes += 1
@@ -87,14 +104,30 @@ class Source:
         n = len(ts)
         if n == 0:
             return
+        far = None if self._bound is None else self._bound.beyond(ts, self.watermark)
+        if far is not None:
+            columns = self._without_far(columns, far)
+            ts = columns[self.stream.time].values
+            n = len(ts)
+            if n == 0:
+                return
         late = room(n, np.bool_)
         count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
         if count:
-            self._late.append(_taken(columns, np.flatnonzero(late)))
-            self.late_rows += count
+            self._late.add(_taken(columns, np.flatnonzero(late)))
             columns = _taken(columns, np.flatnonzero(~late))
+        if self._lateness is not None:
+            self.notices += self._lateness.note(n, count, self._late.lost)
         if count < n:
             self._wait(columns, in_order)
+
+    def _without_far(self, columns: tuple[Column, ...], far: Mask) -> tuple[Column, ...]:
+        """Set rows aside that are too far ahead; the others."""
+        taken = _taken(columns, np.flatnonzero(far))
+        if not self._ahead.count:
+            self.notices.append(far_notice(self.stream, int(taken[self.stream.time].values[0])))
+        self._ahead.add(taken)
+        return _taken(columns, np.flatnonzero(~far))
 
     def _wait(self, columns: tuple[Column, ...], in_order: bool) -> None:
         ts = columns[self.stream.time].values
@@ -172,48 +205,74 @@ class Source:
     def _joined(self, parts: Sequence[Batch | Unread], *, anew: bool = False) -> Batch:
         """One batch; `anew`: of a few rows in memory of their own, so that what they lie in can go."""
         unread = [part for part in parts if isinstance(part, Unread)]
-        columns = read(unread) if len(unread) == len(parts) else _stacked([b.columns for b in parts])
+        columns = read(unread) if len(unread) == len(parts) else stacked([b.columns for b in parts])
         if anew:
             columns = tuple([c.copy(lent=True) for c in columns])
         ts = columns[self.stream.time].values
         return Batch(ts, ts, columns)
 
+    @property
+    def late_rows(self) -> int:
+        """How many rows came too late."""
+        return self._late.count
+
+    @property
+    def ahead_rows(self) -> int:
+        """How many rows were too far ahead."""
+        return self._ahead.count
+
     def late(self) -> tuple[Column, ...] | None:
-        """All rows that came too late."""
-        return _stacked(self._late) if self._late else None
+        """The rows that came too late, as far as they are kept."""
+        return self._late.rows()
+
+    def ahead(self) -> tuple[Column, ...] | None:
+        """The rows that were too far ahead, as far as they are kept."""
+        return self._ahead.rows()
 
     def save(self, arena: Arena) -> None:
-        """Lay the watermark, what waits and what came too late into an arena."""
+        """Lay the watermark, what waits and what was set aside into an arena."""
         self._settle()
         arena.keep("registers", np.array([self.watermark, self.late_rows], np.int64))
-        for name, parts in (("waiting", [b.columns for b in self._waiting]), ("late", self._late)):
-            if parts:
-                arena.keep_columns(name, _stacked(parts))
+        if self._waiting:
+            arena.keep_columns("waiting", stacked([b.columns for b in self._waiting]))
+        late, ahead = self._late.rows(), self._ahead.rows()
+        if late is not None:
+            arena.keep_columns("late", late)
+        if ahead is not None:
+            arena.keep_columns("ahead", ahead)
+            arena.keep("ahead_rows", np.array([self.ahead_rows], np.int64))
 
     def take_up(self, arena: Arena) -> None:
         """Be the source that was saved; nothing has been pushed here yet."""
-        self.watermark, self.late_rows = arena.taken("registers", np.int64, 2).tolist()
+        self.watermark, late_rows = arena.taken("registers", np.int64, 2).tolist()
         types = [f.type for f in self.stream.schema]
         waiting, late = arena.columns("waiting", types), arena.columns("late", types)
         if waiting is not None:
             ts = waiting[self.stream.time].values
             self._waiting = [Batch(ts, ts, waiting)]
         if late is not None:
-            self._late = [late]
+            self._late.take_up(late, late_rows)
+        ahead = arena.columns("ahead", types)
+        if ahead is not None:
+            self._ahead.take_up(ahead, int(arena.taken("ahead_rows", np.int64, 1)[0]))
 
     @property
     def waiting(self) -> int:
         return sum(len(b) for b in self._waiting)
 
     def columns_in_use(self) -> list[tuple[Column, ...]]:
-        return [b.columns for b in self._waiting] + self._late
+        return [b.columns for b in self._waiting] + self._late.parts + self._ahead.parts
+
+    @property
+    def size_bytes(self) -> int:
+        """Rows that wait, and those set aside; strings as codes."""
+        waiting = sum(
+            b.rows.get_total_buffer_size() if isinstance(b, Unread) else column_bytes(b.columns)
+            for b in self._waiting
+        )
+        return waiting + self._late.size_bytes + self._ahead.size_bytes
 
 
 def _taken(columns: Sequence[Column], rows: Ints) -> tuple[Column, ...]:
     """These rows in memory of their own."""
     return tuple(c.take(rows).copy() for c in columns)
-
-
-def _stacked(parts: Sequence[tuple[Column, ...]]) -> tuple[Column, ...]:
-    """One after the other, in memory that stays as it is."""
-    return tuple(c[0].kept() if len(c) == 1 else concat(c) for c in zip(*parts, strict=True))

@@ -76,8 +76,8 @@ class Plain:
         self._memory = pa.default_cpu_memory_manager()
         self._rests = 0
 
-    def copy(self, rows: pa.RecordBatch, floor: int) -> Unread | None:
-        """A few rows, none before `floor`; None: these must be looked at."""
+    def copy(self, rows: pa.RecordBatch, floor: int, limit: int = LATEST) -> Unread | None:
+        """A few rows, none before `floor` or beyond `limit`; None: these must be looked at."""
         n = rows.num_rows
         if self._rests:
             self._rests -= 1
@@ -90,7 +90,7 @@ class Plain:
         if column.null_count:
             return None
         times = raw(column, np.int64)
-        if times[0] < floor or times[-1] > self._last or not is_sorted(times):
+        if times[0] < floor or times[-1] > min(self._last, limit) or not is_sorted(times):
             self._rests = RESTS
             return None
         made = rows.copy_to(self._memory)

@@ -58,7 +58,7 @@ def flag(value: object, what: str) -> bool:
     return value
 
 
-def delay_clause(value: object, time_type: str) -> str:
+def delay_clause(value: object, time_type: str, what: str = "a delay") -> str:
     """A number counts the stream's time units: microseconds for TIMESTAMP."""
     if isinstance(value, dt.timedelta):
         return f"INTERVAL {value // dt.timedelta(microseconds=1)} MICROSECONDS"
@@ -66,7 +66,25 @@ def delay_clause(value: object, time_type: str) -> str:
         return f"INTERVAL {value} MICROSECONDS" if time_type == "TIMESTAMP" else f"INTERVAL {value}"
     if isinstance(value, str) and _AMOUNT.fullmatch(value.upper().removeprefix("INTERVAL").strip()):
         return f"INTERVAL {value.upper().removeprefix('INTERVAL').strip()}"
-    raise BindError(f"{value!r} is not a delay", hint="give a number of time units, or '5 seconds'")
+    raise BindError(f"{value!r} is not {what}", hint="give a number of time units, or '5 seconds'")
+
+
+def watermark_clauses(unit: object, ahead: object, idle: object, time_type: str) -> str:
+    """The clauses of WATERMARK after the delay, from arguments."""
+    found = ""
+    if unit is not None:
+        if not isinstance(unit, str) or not unit.isalpha():
+            raise BindError(f"{unit!r} is not a unit of time", hint="seconds, milliseconds or microseconds")
+        found += f" UNIT {unit.upper()}"
+    if isinstance(ahead, str) and ahead.upper() == "UNLIMITED":
+        found += " AHEAD UNLIMITED"
+    elif ahead is not None:
+        found += f" AHEAD AT MOST {delay_clause(ahead, time_type, 'a time ahead')}"
+    if idle is not None:
+        if isinstance(idle, int | np.integer) and not isinstance(idle, bool):
+            raise BindError(f"idle={idle!r} has no unit", hint="give a length of time, like '30 seconds'")
+        found += f" IDLE AFTER {delay_clause(idle, time_type, 'a length of time')}"
+    return found
 
 
 def quoted_name(name: object, what: str) -> str:
@@ -87,10 +105,11 @@ _AMOUNT = re.compile(r"\s*\d+(\s+[A-Za-z]+)?\s*")
 _TYPE = re.compile(r"\s*[A-Za-z_]+\s*(\(\s*\d+\s*\))?\s*")
 
 
-def column_clauses(name: str, data: object) -> str:
-    """The columns of a declaration, from data or from a schema."""
+def column_clauses(name: str, data: object, types: Mapping[str, str] | None = None) -> str:
+    """The columns of a declaration, from data or from a schema; of some the types are given."""
     columns = []
-    for column, kind in _declared(data):
+    for column, found in _declared(data):
+        kind = (types or {}).get(column, found)
         quoted = quoted_name(column, "a column")
         if not _TYPE.fullmatch(kind):
             raise BindError(f"column {column}: {kind!r} is not a type")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -137,14 +138,27 @@ class SparkSession(Session):
     def _check_source(self, what: str, name: str, format_: str | None) -> None:
         """Spark reads them all."""
 
-    def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
+    def create_stream(
+        self,
+        name: str,
+        source: object = None,
+        *,
+        time: str,
+        delay: object = 0,
+        unit: str | None = None,
+        ahead: object = None,
+        idle: object = None,
+    ) -> None:
         """A stream from any streaming DataFrame, or one that is fed by `push`."""
+        declare = partial(
+            super().create_stream, name, time=time, delay=delay, unit=unit, ahead=ahead, idle=idle
+        )
         if not frames.is_frame(source):
-            super().create_stream(name, source, time=time, delay=delay)
+            declare(source)
             return
         if not source.isStreaming:  # type: ignore[attr-defined]
             raise DataError(f"stream {name}: the DataFrame is not streaming", hint="use spark.readStream")
-        super().create_stream(name, frames.columns(name, source), time=time, delay=delay)
+        declare(frames.columns(name, source))
         self._frames[name.lower()] = source
 
     def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:

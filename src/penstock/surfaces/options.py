@@ -28,7 +28,8 @@ class Options:
     `tree`, its shape; `probing`, how states are searched (`plan.trees`). `sampling`: with a budget, ranked groups answer from
     partial populations and say so (`plan.partial`); `sampling_error`: how far their means may be off, as it is or, with
     `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold.
-    `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`."""
+    `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`.
+    `keep_late`: so many rows of a stream, the newest, are kept for `late` and as many for `ahead`; all are counted."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -51,6 +52,7 @@ class Options:
     sampling_relative: bool = False
     sampling_memory: int | None = None
     keep_dropped: bool | int = False
+    keep_late: int = 1_000_000
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -58,10 +60,10 @@ class Options:
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
         _ = self.policies  # checks itself
-        for name, least in (("eager", 1), ("partitions", 1)):
+        for name, least in (("eager", 1), ("partitions", 1), ("keep_late", 0)):
             value = getattr(self, name)
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
-            if wrong and value is not None:
+            if wrong and (value is not None or name == "keep_late"):
                 raise StateError(f"option {name}={value!r} is not a whole number from {least}")
             if name == "partitions" and value is not None and value > MOST:
                 raise StateError(f"option {name}={value!r} is more than {MOST}")

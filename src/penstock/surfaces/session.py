@@ -16,7 +16,15 @@ import pyarrow as pa
 from penstock.data.batch import Column
 from penstock.data.schema import Schema
 from penstock.data.types import Type
-from penstock.errors import BindError, DataError, OverloadWarning, PenstockError, PlanError, StateError
+from penstock.errors import (
+    BindError,
+    DataError,
+    OverloadWarning,
+    PenstockError,
+    PlanError,
+    StateError,
+    StreamWarning,
+)
 from penstock.language import (
     AlterQuery,
     CreateQuery,
@@ -44,6 +52,7 @@ from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Mark, one_clock
 from penstock.runtime.running import Standing
+from penstock.runtime.source import StreamLimits
 from penstock.runtime.unread import one_batch
 from penstock.surfaces.alone import alone
 from penstock.surfaces.arguments import (
@@ -55,6 +64,7 @@ from penstock.surfaces.arguments import (
     microseconds,
     quoted_name,
     sql_text,
+    watermark_clauses,
 )
 from penstock.surfaces.options import Options
 from penstock.surfaces.overview import shown
@@ -77,6 +87,7 @@ class Session:
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
         self.engine.spending.wall = options.wall
+        self.engine.limits = StreamLimits(options.keep_late)
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
         self._warned: set[str] = set()
@@ -200,13 +211,27 @@ class Session:
             raise BindError(f"there is no stream or table {name}")
 
     @alone
-    def create_stream(self, name: str, source: object = None, *, time: str, delay: object = 0) -> None:
-        """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed."""
+    def create_stream(
+        self,
+        name: str,
+        source: object = None,
+        *,
+        time: str,
+        delay: object = 0,
+        unit: str | None = None,
+        ahead: object = None,
+        idle: object = None,
+    ) -> None:
+        """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed.
+
+        `unit`, `ahead` ("unlimited": any) and `idle` are what UNIT, AHEAD AT MOST and IDLE AFTER say of a WATERMARK in SQL.
+        """
         named, timed = quoted_name(name, "a stream"), quoted_name(time, "a time column")
-        columns = column_clauses(name, source)
+        columns = column_clauses(name, source, {time: "TIMESTAMP"} if unit is not None else {})
         in_microseconds = f"{timed} TIMESTAMP".lower() in columns.lower()
-        late = delay_clause(delay, "TIMESTAMP" if in_microseconds else "BIGINT")
-        declared = self._declare(f"CREATE STREAM {named} ({columns}) WATERMARK {timed} DELAY OF {late}")
+        kind = "TIMESTAMP" if in_microseconds else "BIGINT"
+        clauses = f"DELAY OF {delay_clause(delay, kind)}" + watermark_clauses(unit, ahead, idle, kind)
+        declared = self._declare(f"CREATE STREAM {named} ({columns}) WATERMARK {timed} {clauses}")
         assert isinstance(declared, CreateStream)
         self._add_stream(declared.stream)
 
@@ -367,13 +392,19 @@ class Session:
                 if batch is None or not self.engine.lay(key, batch):
                     declared = self.catalog.streams[key]
                     self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
-        except PenstockError:
+            self._notify(self.engine.sources[key].notices)  # nothing may follow that can be interrupted
+        except (PenstockError, StreamWarning):  # a warning may have been made an error
             raise
         except BaseException as error:
             if mark is not None:
                 with self.lock:
                     self.engine.undo(mark, error)
             raise
+
+    def _notify(self, notices: list[str]) -> None:
+        """Warn of what a stream has noticed, each once."""
+        while notices:
+            warnings.warn(notices.pop(), StreamWarning, stacklevel=3)
 
     @alone
     def advance(self, until: object, *, stream: str | None = None) -> None:
@@ -430,11 +461,20 @@ class Session:
 
     @alone
     def late(self, stream: str) -> pa.Table:
-        """Rows that came below their stream's watermark."""
+        """Rows that came below their stream's watermark: the newest, as many as `keep_late` says."""
         key = self._stream(stream)
+        return self._set_aside(key, self.engine.sources[key].late())
+
+    @alone
+    def ahead(self, stream: str) -> pa.Table:
+        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …): the newest, as many as `keep_late` says."""
+        key = self._stream(stream)
+        return self._set_aside(key, self.engine.sources[key].ahead())
+
+    def _set_aside(self, key: str, columns: tuple[Column, ...] | None) -> pa.Table:
         schema = self.catalog.streams[key].schema
-        columns = self.engine.sources[key].late() or no_rows(schema)
-        arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(columns, schema, strict=True)]
+        rows = no_rows(schema) if columns is None else columns
+        arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(rows, schema, strict=True)]
         return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
 
     def _read(self, rows: Rows, schema: Schema, required: frozenset[int] = frozenset()) -> tuple[Column, ...]:
