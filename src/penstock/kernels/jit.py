@@ -2,10 +2,15 @@
 
 The first-ever use of a kernel compiles it (seconds); later processes load it from the cache
 (milliseconds). A user who waits is told what for, once, on standard error.
+
+Where no directory for the cache can be written, or the disk is full, every process compiles for itself: that costs time,
+never an answer.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -13,7 +18,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import event, types
+from numba.core import caching, event, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
@@ -24,28 +29,89 @@ _intrinsic: Any = intrinsic
 """Their declared types leave out `_nrt`, and what is called with one argument less."""
 
 
+class _Places(caching.CompileResultCacheImpl):
+    """Where a kernel may be kept."""
+
+    _locator_classes = [  # noqa: RUF012 - Numba's own is a list
+        place
+        for place in caching.CompileResultCacheImpl._locator_classes  # noqa: SLF001 - the only place to read them
+        # Without a home directory Numba would keep code in a directory named "~" where the process happens to run.
+        if place is not caching.UserWideCacheLocator
+        or os.environ.get("XDG_CACHE_HOME")
+        or os.path.isabs(os.path.expanduser("~"))  # noqa: PTH111, PTH117 - Path raises where there is none
+    ]
+
+
+class _Cache(caching.FunctionCache):
+    """Numba's cache on disk; one that cannot be read or written is as good as none."""
+
+    _impl_class = _Places
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except EOFError:  # cut off by a crash: begin anew
+            with contextlib.suppress(OSError):
+                self.flush()
+        except OSError as error:
+            _say_uncached(f"{self.cache_path}: {error.strerror or error}")
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _say_uncached(f"{self.cache_path}: {error.strerror or error}")
+
+
+_uncached: list[str] = []
+"""Kernels for which there is no place; this is said with the first compilation."""
+_said: list[str] = []
+
+
+def _say_uncached(why: str) -> None:
+    if not _said:
+        _said.append(why)
+        sys.stderr.write(
+            f"penstock: compiled kernels cannot be kept ({why}), so every process compiles them again;"
+            " set NUMBA_CACHE_DIR to a directory that only you can write\n"
+        )
+        sys.stderr.flush()
+
+
+def _compiled(function: F, **options: Any) -> F:
+    """Compiled lazily, kept on disk where that is possible."""
+    made: Any = _njit(nogil=True, **options)(function)
+    if made is not function:  # as it is with NUMBA_DISABLE_JIT
+        try:
+            made._cache = _Cache(function)  # noqa: SLF001 - as `enable_caching` does
+        except RuntimeError:
+            _uncached.append(function.__name__)
+    return cast("F", made)
+
+
 def kernel(function: F) -> F:
     """Compile lazily, cache on disk, release the GIL.
 
     A kernel works on arrays its caller holds, so it counts no references (`_nrt`): where loops call parts of themselves,
     counting costs more than the work (58 ns against 4 to drain a slot of a calendar).
     """
-    return cast("F", _njit(cache=True, nogil=True, _nrt=False)(function))
+    return _compiled(function, _nrt=False)
 
 
 def maker(function: F) -> F:
     """A kernel that makes the arrays it returns."""
-    return cast("F", _njit(cache=True, nogil=True)(function))
+    return _compiled(function)
 
 
 def inline(function: F) -> F:
     """A kernel's part that is written into its callers."""
-    return cast("F", _njit(cache=True, nogil=True, inline="always", _nrt=False)(function))
+    return _compiled(function, inline="always", _nrt=False)
 
 
 def part(function: F) -> F:
     """A kernel's part that the compiler of machine code writes into its callers: for parts that many callers have."""
-    return cast("F", _njit(cache=True, nogil=True, forceinline=True, _nrt=False)(function))
+    return _compiled(function, forceinline=True, _nrt=False)
 
 
 @inline
@@ -143,6 +209,8 @@ class _Notice(event.Listener):
                 "penstock: compiling kernels for this machine (first use only, some seconds) ...\n"
             )
             sys.stderr.flush()
+        if _uncached:
+            _say_uncached("no writable directory: neither the package's nor one in the home directory")
 
     def on_end(self, event: Any) -> None:
         """Nothing to say: the answer follows."""
