@@ -485,3 +485,20 @@ def test_a_sum_of_counted_arguments_is_not_sent_again() -> None:
     play.query("SELECT k, SUM(x) AS s FROM a [RANGE 40] GROUP BY k", key=(0,))
     play.push("a", (4, None, None), (4, 2, -2), (34, 2, 0), (75, 2, 5))
     play.sends(("+", 4, 44, None, None), ("+", 4, 44, 2, -2), ("+", 44, 74, 2, 0))
+
+
+def test_another_query_on_the_same_joins_leaves_an_outer_join_as_it_is() -> None:
+    """The first query goes on in the shared joins when the second comes: all of its joins do."""
+    play = Drawn(AB, replan=False)
+    play.query(
+        "SELECT z.k AS c0, y.x AS c1 FROM a [RANGE 939] AS w LEFT JOIN b [RANGE 99] AS y ON w.k = y.k"
+        " LEFT JOIN a [RANGE 324] AS z ON y.k = z.k"
+    )
+    play.push("a", (0, 1, 1))
+    play.advance(0)
+    play.query("SELECT a.k FROM a [RANGE 5], b [RANGE 7] WHERE a.k = b.k", name="other")
+    play.push("b", (193, 1, 2))
+    play.advance(1544)
+    play.sends(
+        ("+", 0, 939, None, None), ("-", 193, 939, None, None), ("+", 193, 292, 1, 2), ("+", 292, 939, None, None)
+    )  # fmt: skip

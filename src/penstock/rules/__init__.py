@@ -1,4 +1,4 @@
-"""Rules: each turns a plan into an equal plan; the last only rejects.
+"""Rules: each turns a plan into an equal plan; one near the end only rejects.
 
 Equal means: the same changes, with the same `__ts` and `__exp`, and the same pattern. Rules that choose between plans take the
 cheaper one by `plan.cost`. The order, and why each stands where it stands.
@@ -20,6 +20,7 @@ from penstock.rules.merge_projections import merge_projections
 from penstock.rules.place_negation import place_negation
 from penstock.rules.push_filters import push_filters
 from penstock.rules.reject import reject
+from penstock.rules.separate_occurrences import separate_occurrences
 from penstock.rules.walk import every
 
 Rule = Callable[[Node], Node]
@@ -46,8 +47,10 @@ def rules(statistics: Statistics, once: bool | None = None) -> tuple[Rule, ...]:
         # What the rules before left above each other.
         push_filters,
         merge_projections,
-        # Last: what no exact plan exists for.
+        # What no exact plan exists for.
         reject,
+        # Last: no rule after it may put one subplan into two places.
+        separate_occurrences,
     )
 
 

@@ -35,9 +35,12 @@ def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """The node over other inputs."""
-    if inputs == node.inputs:
-        return node
+    """The node over other inputs; itself if they are equal to its own."""
+    return node if inputs == node.inputs else rebuilt(node, inputs)
+
+
+def rebuilt(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A new node over these inputs."""
     if isinstance(node, Windowed | Filter | Project | Distinct | Aggregate | ToStream):
         return replace(node, input=inputs[0])
     if isinstance(node, Reliable):

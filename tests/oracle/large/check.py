@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..algebra import Relation, is_grouped, key_positions, patterns, sql
+from ..algebra import Relation, is_grouped, key_positions, patterns, sql, streams
 from ..check import Tally
 from ..duck import Scope, _connect, render
 from ..scalar import DUCK_TYPES
@@ -167,20 +167,24 @@ class Judge:
                 f" WHERE __row = 1 AND __sign > 0 AND __tau < __exp")  # fmt: skip
 
     @property
+    def read(self) -> set[str]:
+        return {source.stream for source in streams(self.query)}
+
+    @property
     def columns(self) -> str:
         return ", ".join(self.names)
 
     def instants(self, changes: pa.Table, shown: list[int]) -> list[int]:
         """Instants to replay: those of snapshots, some at which changes happen or rows end, some between."""
         rng = np.random.default_rng(self.case.seed)
-        low, high = self.said.since, self.said.until
+        begins = [int(ts.min()) for ts in (self.case.stream(n).ts for n in self.read) if len(ts)]
+        # Before its first row, the one row of a global aggregate may come at any time.
+        low, high = max(self.said.since, min(begins, default=NEVER)), self.said.until
         times = np.concatenate([np.asarray(changes.column(c)) for c in ("__ts", "__exp")])
         times = np.concatenate([times, times - 1])
         times = np.unique(times[(times > low) & (times <= high)])
-        if is_grouped(self.query) and len(times):  # a first row over nothing may come at any time
-            times = times[times >= times.min() + 2]
         some = rng.choice(times, min(len(times), MOST_INSTANTS), replace=False).tolist()
-        return sorted({*shown[-4:], *some})
+        return sorted({*(t for t in shown[-4:] if t > low), *some})
 
     # -- what is true -------------------------------------------------------------------------------------
 
