@@ -42,7 +42,7 @@ from penstock.runtime.spark.laid import (
     write_results,
 )
 from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.places import create, make_folder, whole
+from penstock.runtime.spark.places import create, make_folder, sync_files, whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
@@ -138,6 +138,8 @@ class Cell:
         if self.carried:  # whoever takes up the state here can be asked for them
             laid = self._write(self.version, self.carried)
             answer = {**answer, "carried": [], "laid": laid, "files": list(self.carried)}
+        if answer["laid"] is not None:  # a state names nothing that a power cut could take away
+            sync_files(self.store.out(self.version, answer["laid"]))
         found.meta["cell"] = {"declared": self._declared_at, "answer": answer}
         place = self.store.state(self.number, self.version)
         try:

@@ -27,7 +27,7 @@ from penstock.plan.catalog import Function, Table
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
-from penstock.runtime.spark import asking, host
+from penstock.runtime.spark import asking, host, spark_log
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.folders import Folder, Folders
@@ -207,6 +207,7 @@ class Flow:
                 return
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
+            spark_log.sync_batch(self.store.root / "spark", batch)
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
@@ -450,6 +451,7 @@ class Flow:
         for step, place in self.store.updates():
             if step > self.step:
                 place.unlink()  # the step was not decided any more
+        spark_log.repair(self.store.root / "spark", self.batch if self.step else None)
         self.recover()
         layout = lay_out(self.declared.streams.values())
         if folders is None:

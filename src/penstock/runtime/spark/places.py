@@ -157,8 +157,8 @@ def remove_all(place: Place) -> None:
         place.remove_all()
 
 
-def make_folder(place: Place) -> None:
-    """Create a folder and those above it that are missing, private to this user."""
+def make_folder(place: Place, mode: int = 0o700) -> None:
+    """Create a directory and its missing parents, private to this user, each on disk before the next."""
     if not isinstance(place, Path):
         place.mkdir(parents=True, exist_ok=True)
         return
@@ -168,9 +168,20 @@ def make_folder(place: Place) -> None:
         place = place.parent
     for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):  # another process was first
-            folder.mkdir(mode=0o700)
+            folder.mkdir(mode=mode)
             if _is_shared(folder.parent):
                 folder.chmod(0o770 | folder.parent.stat().st_mode & stat.S_ISGID)
+        sync_folder(folder.parent)
+
+
+def sync_files(folder: Place) -> None:
+    """Bring a directory's files to disk, and the entries that lead to them from two levels above."""
+    if not isinstance(folder, Path) or not folder.is_dir():
+        return
+    for place in folder.iterdir():
+        sync_folder(place)
+    for place in (folder, folder.parent, folder.parent.parent):
+        sync_folder(place)
 
 
 def create(place: Place) -> IO[bytes]:

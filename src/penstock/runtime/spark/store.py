@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from penstock.data.clock import LATEST
 from penstock.errors import StateError
-from penstock.runtime.spark.places import Place, Remote, located, remove_all, whole
+from penstock.runtime.spark.places import Place, Remote, located, make_folder, remove_all, whole
 
 FORMAT = 21
 _MARK = b"penstock\n"
@@ -126,7 +126,8 @@ class Store:
         """The flow's description, made now if this is its first start."""
         if not self._flow.exists():
             if isinstance(self.root, Path):
-                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(self.root.parent, mode=0o777)
+                make_folder(self.root)
             content = {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": self.rates}
             write_json(self._flow, content)
             return content

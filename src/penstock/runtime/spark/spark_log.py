@@ -1,0 +1,133 @@
+"""Spark's own logs in a checkpoint, made to outlive a power cut.
+
+    metadata              the streaming query's id
+    offsets/<batch>       up to where each source is read in a batch
+    sources/<n>/<number>  the files that a file source has seen
+    commits/<batch>       batches that are done
+
+Spark writes them without syncing them, and does not start when the newest is cut off. So a batch's
+entries are synced before a step is decided for it, and at a start whatever is newer than the last
+step decided, or damaged, is removed: nothing was made of it yet, and Spark plans it anew.
+
+Only on file systems that are mounted; others keep a file that was closed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.runtime.spark.places import Place, remove_all
+from penstock.state.file import sync_folder
+
+_CHECKSUM_HEADER = struct.Struct(">4sI")
+
+
+def sync_batch(root: Place, batch: int) -> None:
+    """Bring what Spark wrote for a batch, and for the end of the one before, to disk."""
+    if not isinstance(root, Path):
+        return
+    offsets, commits = root / "offsets", root / "commits"
+    wanted = [root / "metadata", offsets / str(batch), commits / str(batch - 1)]
+    for number, source in enumerate(_sources(root)):
+        last = _file_offsets(offsets / str(batch)).get(number)
+        wanted += [p for p in _numbered(source) if last is None or _number(p) >= last]
+    for place in wanted:
+        for part in (place, _checksum_file(place)):
+            if part.exists():
+                sync_folder(part)
+    folders = (offsets, commits, *_sources(root), root / "sources", root, root.parent)
+    for folder in folders:
+        if folder.is_dir():
+            sync_folder(folder)
+
+
+def repair(root: Place, decided: int | None) -> list[str]:
+    """Remove what a power cut may have left half-written; what was removed.
+
+    `decided`: the last batch with a step; None: there has been no step at all.
+    """
+    if not isinstance(root, Path) or not root.is_dir():
+        return []
+    if decided is None:
+        remove_all(root)
+        return [str(root)]
+    if decided < 0:
+        return []
+    gone = [p for p in _numbered(root / "offsets") if _number(p) > decided]
+    gone += [p for p in _numbered(root / "commits") if _number(p) > decided or _is_damaged(p)]
+    last = _file_offsets(root / "offsets" / str(decided))
+    for number, source in enumerate(_sources(root)):
+        gone += [p for p in _numbered(source) if _number(p) > last.get(number, _number(p))]
+    metadata = root / "metadata"
+    if metadata.exists() and _is_damaged(metadata):
+        gone.append(metadata)
+    for place in gone:
+        place.unlink(missing_ok=True)
+        _checksum_file(place).unlink(missing_ok=True)
+    return [str(place) for place in gone]
+
+
+def _sources(root: Path) -> list[Path]:
+    """The sources' folders in the order of their numbers."""
+    folder = root / "sources"
+    found = [p for p in folder.iterdir() if p.name.isdigit()] if folder.is_dir() else []
+    return sorted(found, key=lambda p: int(p.name))
+
+
+def _numbered(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (p for p in folder.iterdir() if re.fullmatch(r"\d+(\.compact)?", p.name))
+
+
+def _number(place: Path) -> int:
+    return int(place.name.partition(".")[0])
+
+
+def _file_offsets(offsets: Path) -> dict[int, int]:
+    """By source, up to which entry of its own log a batch reads; only file sources have one."""
+    try:
+        lines = offsets.read_text().splitlines()[2:]  # a version, then the batch's own settings
+    except OSError:
+        return {}
+    found = {}
+    for number, line in enumerate(lines):
+        match = re.fullmatch(r'\{"logOffset":(\d+)\}', line)
+        if match:
+            found[number] = int(match[1])
+    return found
+
+
+def _is_damaged(place: Path) -> bool:
+    """Whether an entry of one JSON object, perhaps behind a version, is not whole."""
+    content = place.read_bytes()
+    body = re.sub(rb"^v\d+\n", b"", content)
+    try:
+        json.loads(body)
+    except ValueError:
+        return True
+    return _contradicts_checksum(place, content)
+
+
+def _checksum_file(place: Path) -> Path:
+    """Where Hadoop keeps the checksums of a local file."""
+    return place.with_name(f".{place.name}.crc")
+
+
+def _contradicts_checksum(place: Path, content: bytes) -> bool:
+    try:
+        kept = _checksum_file(place).read_bytes()
+    except FileNotFoundError:
+        return False
+    if len(kept) < _CHECKSUM_HEADER.size:
+        return True
+    magic, size = _CHECKSUM_HEADER.unpack_from(kept)
+    if magic != b"crc\0" or size == 0:
+        return True
+    parts = [content[at : at + size] for at in range(0, len(content), size)]
+    sums = b"".join(struct.pack(">I", zlib.crc32(part)) for part in parts)
+    return kept[_CHECKSUM_HEADER.size :] != sums
