@@ -22,6 +22,7 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.border import write_column, write_time
 from penstock.runtime.retold import as_told
+from penstock.runtime.unread_changes import UnreadChanges
 from penstock.state import words
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.latest import Latest
@@ -68,7 +69,7 @@ class Answer:
         self._latest: Latest | None = None
         if root.group is not None and not self._strict and not root.faithful:
             self._latest = Latest(self._arena, "latest", self._types, root.key)
-        self._pending: list[pa.RecordBatch] = []
+        self.unread = UnreadChanges()
         self.matched = 0
         self._retold = EARLIEST
         """Until when rows may live that were told by ranks of before."""
@@ -112,7 +113,7 @@ class Answer:
             return
         written = self.written(batch)
         self.matched += n if batch.sign is None else (n + int(batch.sign.sum())) // 2
-        self._pending.append(written)
+        self.unread.add(written)
         if kept and not self._told:
             self._view.add(batch, now)
 
@@ -127,7 +128,7 @@ class Answer:
         """The same for rows from `begin` on of a batch that was written for several queries; they keep no state and take
         nothing back."""
         self.matched += written.num_rows
-        self._pending.append(written)
+        self.unread.add(written)
         if self.kept:
             self._view.add(batch.slice(begin, begin + written.num_rows), now)
 
@@ -176,13 +177,11 @@ class Answer:
 
     @property
     def has_changes(self) -> bool:
-        return bool(self._pending)
+        return bool(self.unread)
 
     def changes(self) -> pa.Table:
         """Everything since the last call."""
-        table = pa.Table.from_batches(self._pending, schema=self._schema)
-        self._pending = []
-        return table
+        return self.unread.taken(self._schema)
 
     def snapshot(self, now: int, current: Callable[[int], Batch | None]) -> pa.Table:
         """The answer at the clock; `current`: what groups hold of it."""
@@ -202,10 +201,10 @@ class Answer:
         if self._retold > EARLIEST:
             arena.keep("retold", np.array([self._retold], np.int64))
         self._view.save(arena, now)
-        if self._pending:
+        if self.unread.batches:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, self._schema) as writer:
-                for batch in self._pending:
+                for batch in self.unread.batches:
                     writer.write_batch(batch)
             arena.keep("pending", np.frombuffer(sink.getvalue(), np.uint8))
         return arena
@@ -224,7 +223,7 @@ class Answer:
                 raise StateError(f"unread changes cannot be read: {error}") from error
             if table.schema != self._schema:
                 raise StateError(f"unread changes have the columns {table.schema.names}")
-            self._pending = table.to_batches()
+            self.unread.batches = table.to_batches()
 
     def holdings(self) -> list[Holding]:
         """The kept view, if there is one."""

@@ -248,8 +248,14 @@ class Cells:
         waits = policies is not None and policies.budget is not None
         self._placing = whole if waits and placing is stages else placing
         self._clock: int | None = None
+        self.notices: list[Warning] = []
 
     # ------------------------------------------------------------------ what there is
+
+    @property
+    def held_bytes(self) -> int:
+        """What all queries remember in all cells."""
+        return self.size_bytes
 
     @property
     def engines(self) -> list[Engine]:

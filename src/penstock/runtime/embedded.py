@@ -44,6 +44,7 @@ from penstock.runtime.source import Source, SourceMark, StreamLimits
 from penstock.runtime.spending import Spending
 from penstock.runtime.stepping import Stepping
 from penstock.runtime.stops import Stops
+from penstock.runtime.unread_changes import UnreadLimit
 from penstock.state.strings import Strings
 
 
@@ -103,6 +104,10 @@ class Engine:
         self._stepping = Stepping()
         self.limits: StreamLimits | None = None
         """What streams set aside; None: another has decided that already."""
+        self.unread_bytes: int | None = None
+        """Bytes of unread changes that are kept of a query; None: all."""
+        self.notices: list[Warning] = []
+        """Warnings that the user is still to be given."""
         self.spending = Spending(self.policies)
 
     # ------------------------------------------------------------------ what there is
@@ -166,6 +171,8 @@ class Engine:
         pipeline = tail.pipeline
         upkeep = self.upkeep if self.policies.budget is None else Upkeep()
         answer = Answer(root, self.strings, self.time_type, upkeep, keep=keep, told=pipeline.told)
+        if self.unread_bytes is not None:
+            answer.unread.limit = UnreadLimit(name, self.unread_bytes, self.notices)
         standing = Standing(name, root, since, evaluator, pipeline, answer, weight=weight)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
@@ -377,7 +384,7 @@ class Engine:
         """Hand over few rows that hold many up."""
         if self.sharing is None:
             return
-        for waiting, until in list(self.sharing.burdens()):
+        for waiting, until in list(self.sharing.burdens(self.unread_bytes)):
             for standing in self.queries.values():
                 owed = standing.owed
                 if owed is not None and owed.is_in(waiting) and owed.next < until:
@@ -569,6 +576,13 @@ class Engine:
             standing.pipeline.mark_strings(in_use.mark)
         in_use.sweep()
         self._swept_at = max(4096, 2 * len(self.strings))
+
+    @property
+    def held_bytes(self) -> int:
+        """All that is held: what queries remember, kept answers, unread changes, rows that wait or were set aside."""
+        answers = sum(q.said.size_bytes + q.said.unread.size_bytes for q in self.queries.values())
+        waiting = 0 if self.sharing is None else self.sharing.waiting_bytes
+        return self.size_bytes + answers + waiting + sum(s.size_bytes for s in self.sources.values())
 
     @property
     def size_bytes(self) -> int:

@@ -6,6 +6,7 @@ import datetime as dt
 
 from penstock.data.clock import EPOCH
 from penstock.data.types import Type
+from penstock.errors import StreamWarning
 from penstock.plan.catalog import Stream
 
 MANY = 1_000
@@ -19,17 +20,17 @@ def shown_time(stream: Stream, instant: int) -> str:
     return str(EPOCH + dt.timedelta(microseconds=instant))
 
 
-def far_notice(stream: Stream, instant: int) -> str:
-    return (
+def far_notice(stream: Stream, instant: int) -> Warning:
+    return StreamWarning(
         f"stream {stream.name}: a row at {shown_time(stream, instant)} is too far ahead and was set aside, as others like it"
         f" will be: s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them"
     )
 
 
-def held_notice(stream: Stream, waiting: int, watermark: int | None) -> str:
+def held_notice(stream: Stream, waiting: int, watermark: int | None) -> Warning:
     """`watermark`: None if no row has come."""
     at = "has had no rows" if watermark is None else f"is at {shown_time(stream, watermark)}"
-    return (
+    return StreamWarning(
         f"stream {stream.name} {at} and holds the clock back: {waiting:,} rows of other streams wait; if it is idle, call"
         f" s.advance(t, stream={stream.name!r}) or declare WATERMARK … IDLE AFTER INTERVAL …"
     )
@@ -43,23 +44,27 @@ class Lateness:
         self._rows = self._late = 0
         self._told: set[str] = set()
 
-    def note(self, rows: int, late: int, lost: int) -> list[str]:
+    def note(self, rows: int, late: int, lost: int) -> list[Warning]:
         """So many rows have come, and so many of them were late."""
         self._rows += rows
         self._late += late
-        found = []
+        found: list[Warning] = []
         if self._rows >= MANY:
             if 2 * self._late > self._rows and "late" not in self._told:
                 self._told.add("late")
                 found.append(
-                    f"stream {self._name}: {self._late:,} of the last {self._rows:,} rows are late and were set aside"
-                    f" (s.late({self._name!r})); give the stream a longer delay, or look for a row with a time that is too great"
+                    StreamWarning(
+                        f"stream {self._name}: {self._late:,} of the last {self._rows:,} rows are late and were set aside"
+                        f" (s.late({self._name!r})); give the stream a longer delay, or look for a row with a time that is too great"
+                    )
                 )
             self._rows = self._late = 0
         if lost and "lost" not in self._told:
             self._told.add("lost")
             found.append(
-                f"stream {self._name}: more rows are late than are kept; the oldest are gone from s.late({self._name!r}) and only"
-                " counted: connect(keep_late=…) keeps more"
+                StreamWarning(
+                    f"stream {self._name}: more rows are late than are kept; the oldest are gone from s.late({self._name!r}) and only"
+                    " counted: connect(keep_late=…) keeps more"
+                )
             )
         return found

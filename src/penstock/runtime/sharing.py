@@ -265,12 +265,21 @@ class Sharing:
                 self.tuples[number].add(some, now)
         return made
 
-    def burdens(self) -> Iterator[tuple[Waiting, int]]:
-        """What waits for long, and up to where to hand it over."""
-        for waiting in (*(c.waiting for c in self.currents.values()), *self.tuples.values()):
-            until = waiting.burden()
+    def burdens(self, most: int | None) -> Iterator[tuple[Waiting, int]]:
+        """What waits for long, and up to where to hand it over: all of it if it takes more than `most` bytes."""
+        for waiting in self._waiting():
+            until = waiting.burden(most)
             if until is not None:
                 yield waiting, until
+
+    def _waiting(self) -> Iterator[Waiting]:
+        yield from (c.waiting for c in self.currents.values())
+        yield from self.tuples.values()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Rows that wait for queries without state to be read."""
+        return sum(waiting.size_bytes for waiting in self._waiting())
 
     # ------------------------------------------------------------------ memory
 

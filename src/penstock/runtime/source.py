@@ -34,9 +34,10 @@ class SourceMark(NamedTuple):
 
 
 class StreamLimits(NamedTuple):
-    """What a session sets aside of a stream: late rows and those too far ahead, `keep` rows of each at most."""
+    """What a session sets aside of a stream: late rows and those too far ahead, `keep` rows of each at most; `notices` takes warnings."""
 
     keep: int
+    notices: list[Warning]
 
 
 class Source:
@@ -48,8 +49,7 @@ class Source:
 
     def __init__(self, stream: Stream, floor: int, limits: StreamLimits | None = None) -> None:
         self.stream = stream
-        self.notices: list[str] = []
-        """Warnings that nobody has been given yet."""
+        self._notices: list[Warning] = [] if limits is None else limits.notices
         self._bound = None if limits is None else AheadBound.of(stream)
         keep = None if limits is None else limits.keep
         self.watermark = floor
@@ -117,7 +117,7 @@ class Source:
             self._late.add(_taken(columns, np.flatnonzero(late)))
             columns = _taken(columns, np.flatnonzero(~late))
         if self._lateness is not None:
-            self.notices += self._lateness.note(n, count, self._late.lost)
+            self._notices += self._lateness.note(n, count, self._late.lost)
         if count < n:
             self._wait(columns, in_order)
 
@@ -125,7 +125,7 @@ class Source:
         """Set rows aside that are too far ahead; the others."""
         taken = _taken(columns, np.flatnonzero(far))
         if not self._ahead.count:
-            self.notices.append(far_notice(self.stream, int(taken[self.stream.time].values[0])))
+            self._notices.append(far_notice(self.stream, int(taken[self.stream.time].values[0])))
         self._ahead.add(taken)
         return _taken(columns, np.flatnonzero(~far))
 

@@ -20,6 +20,7 @@ from penstock.data.batch import Array, Batch, Column
 from penstock.flow.sorted import Sorted, Split
 from penstock.runtime.answer import Answer
 from penstock.runtime.pipeline import Pipeline
+from penstock.runtime.set_aside import column_bytes
 
 HOT = 8
 """Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""
@@ -124,12 +125,20 @@ class Waiting:
             self._chunks.popleft()
             self._first += 1
 
-    def burden(self) -> int | None:
-        """The chunk up to which to hand over, if that takes less than keeping it; asked anew when `MANY` more wait."""
+    @property
+    def size_bytes(self) -> int:
+        """Of the rows, strings as codes."""
+        return sum(column_bytes(chunk.batch.columns) for chunk in self._chunks)
+
+    def burden(self, most: int | None = None) -> int | None:
+        """The chunk up to which to hand over, if that takes less than keeping it or they take more than `most` bytes; checked
+        anew when `MANY` more wait."""
         self._asked = min(self._asked, len(self._chunks))
         if len(self._chunks) <= self._asked + MANY:
             return None
         self._asked = len(self._chunks)
+        if most is not None and self.size_bytes > most:
+            return self.end
         number = self.end - MANY
         chunk = self._chunks[number - 1 - self._first]
         late = [owed for owed in self.owed if owed.next < number]

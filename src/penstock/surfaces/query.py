@@ -120,9 +120,23 @@ class Query:
     @property
     @alone
     def size_bytes(self) -> int:
+        """What the query's operators remember, and its unread changes."""
+        self._session.engine.catch_up()
+        return self._standing.pipeline.arena.size_bytes + self._answer.unread.size_bytes
+
+    @property
+    @alone
+    def state_bytes(self) -> int:
         """What the query's operators remember."""
         self._session.engine.catch_up()
         return self._standing.pipeline.arena.size_bytes
+
+    @property
+    @alone
+    def unread_bytes(self) -> int:
+        """What changes take that `changes()` would return now."""
+        self._session.engine.catch_up()
+        return self._answer.unread.size_bytes
 
     @property
     @alone

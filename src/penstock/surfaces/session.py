@@ -24,6 +24,7 @@ from penstock.errors import (
     PlanError,
     StateError,
     StreamWarning,
+    UnreadWarning,
 )
 from penstock.language import (
     AlterQuery,
@@ -87,7 +88,8 @@ class Session:
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
         self.engine.spending.wall = options.wall
-        self.engine.limits = StreamLimits(options.keep_late)
+        self.engine.limits = StreamLimits(options.keep_late, self.engine.notices)
+        self.engine.unread_bytes = options.unread_bytes
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
         self._warned: set[str] = set()
@@ -392,8 +394,8 @@ class Session:
                 if batch is None or not self.engine.lay(key, batch):
                     declared = self.catalog.streams[key]
                     self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
-            self._notify(self.engine.sources[key].notices)  # nothing may follow that can be interrupted
-        except (PenstockError, StreamWarning):  # a warning may have been made an error
+            self._notify()  # nothing may follow that can be interrupted
+        except (PenstockError, StreamWarning, UnreadWarning):  # a warning may have been made an error
             raise
         except BaseException as error:
             if mark is not None:
@@ -401,10 +403,10 @@ class Session:
                     self.engine.undo(mark, error)
             raise
 
-    def _notify(self, notices: list[str]) -> None:
-        """Warn of what a stream has noticed, each once."""
-        while notices:
-            warnings.warn(notices.pop(), StreamWarning, stacklevel=3)
+    def _notify(self) -> None:
+        """Warn of what the engine has noticed, each once."""
+        while self.engine.notices:
+            warnings.warn(self.engine.notices.pop(0), stacklevel=3)
 
     @alone
     def advance(self, until: object, *, stream: str | None = None) -> None:
@@ -414,6 +416,7 @@ class Session:
         """
         self.engine.advance(self.instant(until), None if stream is None else self._stream(stream))
         self._warn()
+        self._notify()
 
     def _warn(self) -> None:
         """Once of every query for which more and more waits that no LIFESPAN bounds."""
@@ -513,9 +516,9 @@ class Session:
     @property
     @alone
     def size_bytes(self) -> int:
-        """What all queries' operators remember."""
+        """All that is held: what operators remember, kept answers, unread changes, and rows that wait or were set aside."""
         self.engine.settle()
-        return self.engine.size_bytes
+        return self.engine.held_bytes
 
 
 def no_rows(schema: Schema) -> tuple[Column, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -160,6 +161,13 @@ def _session(statements: Sequence[str], options: Options, *, timestamp: bool = F
         if query.pattern != "MONOTONIC":
             query.snapshot()
     session.late("a")
+    if timestamp:  # a row too far ahead
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            far = [_Feed(at, 1).row(timestamp) for at in (70, 7 * 10**9)]
+            schema = {field.name: field.type.arrow for field in session.catalog.streams["a"].schema}
+            session.push("a", far)
+            session.push("a", pa.Table.from_pylist(far, schema=pa.schema(schema)))
 
 
 def _feed(session: Session, stream: str, start: int, timestamp: bool) -> None:

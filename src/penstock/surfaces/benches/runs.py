@@ -67,13 +67,13 @@ def engine(case: Case, work: Workload, pushes: int = 1, **options: Any) -> Run:
         changes = query.changes()
         run.seconds += now() - began
         run.checksum.add(changes)
-        run.state_bytes = max(run.state_bytes, session.size_bytes)
+        run.state_bytes = max(run.state_bytes, session.engine.size_bytes)
     began = now()
     session.advance(work.last)
     changes = query.changes()
     run.seconds += now() - began
     run.checksum.add(changes)
-    run.state_bytes = max(run.state_bytes, session.size_bytes)
+    run.state_bytes = max(run.state_bytes, session.engine.size_bytes)
     return run
 
 

@@ -148,7 +148,7 @@ class Run:
         measure.cpu.append(took / tuples * 1e6)
         measure.reading.append(reading / tuples * 1e6)
         measure.tuples += tuples
-        measure.state_bytes = max(measure.state_bytes, self.query.size_bytes)
+        measure.state_bytes = max(measure.state_bytes, self.query.state_bytes)
         measure.answer_bytes = max(measure.answer_bytes, self.query.answer_bytes)
         rest = 0
         if middle < stop:

@@ -173,7 +173,7 @@ def cycles(
                 standing.drain()
             made.drop()
         gc.collect()
-        return resident(), int(standing.session.size_bytes)
+        return resident(), int(standing.session.engine.size_bytes)
 
     standing.drain()
     tenth = max(1, count // 10)

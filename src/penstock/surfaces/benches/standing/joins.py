@@ -100,7 +100,7 @@ def held(asked: list[Join], window: int, **options: Any) -> Held:
     matched = [q.matched for q in standing]
     told = json.loads(session.explain("json"))
     return Held(
-        int(session.size_bytes),
+        int(session.engine.size_bytes),
         sum(stem["bytes"] for stem in told["stems"]),
         sum(stem["rows"] for stem in told["stems"]),
         matched[0],

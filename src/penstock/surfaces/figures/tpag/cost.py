@@ -49,5 +49,5 @@ def _run(day: Day, connect: Connect, given: dict[str, Any]) -> tuple[float, int]
     began = now()
     for _ in pushed(session, feed, day.step):
         query.changes()
-        held = max(held, query.size_bytes)
+        held = max(held, query.state_bytes)
     return 1e6 * (now() - began) / feed.streams["stock"].num_rows, held
