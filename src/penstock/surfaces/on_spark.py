@@ -6,8 +6,8 @@ to the flow, which carries it out from its next step on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,6 @@ import pyarrow as pa
 from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.errors import DataError, PlanError, StateError
-from penstock.flow.aside import dropped_schema
-from penstock.flow.cores import cores
 from penstock.language import AlterQuery, Parsed
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.levels import USUAL
@@ -29,92 +27,12 @@ from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.places import Place
+from penstock.runtime.spark.sink import FunctionSink, OutputSink
 from penstock.surfaces.arguments import checked_name
 from penstock.surfaces.options import Options
 from penstock.surfaces.query import Query
 from penstock.surfaces.session import Rows, Session, no_rows
-
-
-class SparkQuery(Query):
-    """A standing query of a flow; its changes go to the sinks named for it."""
-
-    _session: SparkSession
-
-    @property
-    def matched(self) -> int:
-        """How many results there have been since this process started the flow."""
-        return self._session.flow.matched.get(self.name, 0)
-
-    @property
-    def size_bytes(self) -> int:
-        raise StateError("on Spark state is counted per flow", hint="see stateBytes in lastProgress")
-
-    def _weigh(self, weight: float) -> None:
-        """From the next step on, in every cell."""
-        super()._weigh(weight)
-        with self._session.flow.lock:
-            self._session.flow.declared.weights[self.name] = weight
-
-    def changes(self) -> pa.Table:
-        raise StateError(
-            "on Spark changes go to sinks", hint="use foreach_batch, write or to_table before start"
-        )
-
-    def snapshot(self, at: object = None) -> pa.Table:
-        raise StateError("on Spark the current answer goes to a sink", hint='use to_table(name, mode="view")')
-
-    def dropped(self) -> Any:
-        """With `connect(…, budget=…, keep_dropped=…)`: rows that expired or were shed, as a DataFrame; a row that goes to several cells is dropped by
-        each for itself."""
-        flow = self._session.flow
-        if not flow.declared.policies.keep_dropped or flow.declared.policies.budget is None:
-            raise StateError(
-                f"nothing is kept of what query {self.name} drops",
-                hint="connect(…, budget=…, keep_dropped=True)",
-            )
-        schema = dropped_schema(cores(flow.root(self.name), "core")[1], flow.time_type)
-        return frames.dropped(self._session.spark, schema, flow.store.dropped(self.name))
-
-    # ------------------------------------------------------------------ sinks
-
-    def foreach_batch(self, function: Callable[[Any, int], None], *, mode: str = "changes") -> SparkQuery:
-        """`function(frame, step)` for every step with changes; a step repeated after a crash has the same number.
-
-        With `mode="view"` the frame is the answer as of the step's watermarks, after every step.
-        """
-        if not callable(function):
-            raise DataError(f"{function!r} cannot be called")
-        flow, name, view = self._session.flow, self.name, _is_view(mode)
-        frame = sinks.current if view else sinks.changed
-        takers = flow.views if view else flow.sinks
-        if view:
-            flow.keep(name)
-        takers.setdefault(name, []).append(lambda step, _: function(frame(flow, name), step))
-        return self
-
-    def write(
-        self,
-        format: str = "parquet",  # noqa: A002 - what Spark calls it
-        path: str | None = None,
-        *,
-        mode: str = "changes",
-        **options: str,
-    ) -> SparkQuery:
-        """Append every step's changes; `mode="view"` keeps the current answer there instead."""
-        taker = sinks.writer(self._session.flow, self.name, format, path, _is_view(mode), options)
-        return self.foreach_batch(taker, mode=mode)
-
-    def to_table(self, name: str, *, mode: str = "changes", **options: str) -> SparkQuery:
-        """Into a table of Spark's catalog, made if it is not there."""
-        table = checked_name(name, "a table")
-        taker = sinks.table(self._session.flow, self.name, table, _is_view(mode), options)
-        return self.foreach_batch(taker, mode=mode)
-
-
-def _is_view(mode: str) -> bool:
-    if mode not in ("changes", "view"):
-        raise StateError(f"mode {mode!r} is unknown", hint="changes or view")
-    return mode == "view"
+from penstock.surfaces.spark_query import SparkQuery
 
 
 class SparkSession(Session):
@@ -132,6 +50,8 @@ class SparkSession(Session):
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
         self._frames: dict[str, Any] = {}
         self._handle: Handle | None = None
+        self._waiting: dict[str, tuple[Standing, str]] = {}
+        """Queries registered while the flow runs that have no sink yet, with their texts."""
 
     # ------------------------------------------------------------------ declaring
 
@@ -229,10 +149,42 @@ class SparkSession(Session):
         self._frames.pop(name.lower(), None)
 
     def _made(self, standing: Standing, bound: Bound) -> Query:
+        """Register with the flow. While it runs, a query begins once it has a sink: else a step could come between."""
         with self.flow.lock:
-            self.flow.declared.queries[standing.name] = bound.text
-            self.flow.declared.weights[standing.name] = standing.weight
+            self._waiting[standing.name] = (standing, bound.text)
+            if not self._is_running or self.flow.sinks.get(""):
+                self._begin(standing.name)
         return SparkQuery(self, standing, bound)
+
+    def _begin(self, name: str) -> None:
+        """The query runs from the next step on."""
+        if name in self._waiting:
+            standing, text = self._waiting.pop(name)
+            self.flow.declared.queries[name] = text
+            self.flow.declared.weights[name] = standing.weight
+
+    @contextmanager
+    def beginning(self, name: str) -> Iterator[None]:
+        """Let a waiting query begin, unless what is done meanwhile fails; the flow's lock is held."""
+        waiting = self._waiting.get(name)
+        self._begin(name)
+        try:
+            yield
+        except BaseException:
+            if waiting is not None:
+                del self.flow.declared.queries[name], self.flow.declared.weights[name]
+                self._waiting[name] = waiting
+            raise
+
+    @property
+    def _is_running(self) -> bool:
+        return self._handle is not None and self._handle.isActive
+
+    def prepare(self, query: str, prepare: Callable[[], None]) -> None:
+        """Let a sink make what readers look for: now if the flow runs, and whenever it starts."""
+        if self._is_running:
+            prepare()
+        self.flow.preparations.setdefault(query, []).append(prepare)
 
     def query(
         self, sql: str, name: str | None = None, *, keep: bool = False, weight: float = USUAL
@@ -244,6 +196,9 @@ class SparkSession(Session):
     def _alter(self, statement: AlterQuery, parsed: Parsed) -> None:
         """From the next step on, in every cell."""
         known = self._queries.get(statement.name.lower())
+        if known is not None:
+            with self.flow.lock:
+                self._begin(known.name)
         if statement.sets_ranks and known is not None and self.flow.plan().queries[known.name].lower:
             raise StateError(
                 f"query {known.name} runs in two stages, and the second has only what the ranks that it began with read",
@@ -264,9 +219,11 @@ class SparkSession(Session):
                 self.flow.declared.altered.setdefault(name, {})[what] = parsed.text
 
     def drop(self, name: str) -> None:
-        kept = next((n for n in self.flow.declared.queries if n.lower() == name.lower()), None)
+        known = (*self.flow.declared.queries, *self._waiting)
+        kept = next((n for n in known if n.lower() == name.lower()), None)
         super().drop(name)
         if kept is not None:
+            self._waiting.pop(kept, None)
             self.flow.forget(kept)
 
     def create_function(
@@ -297,10 +254,12 @@ class SparkSession(Session):
 
     def start(self, trigger: Mapping[str, Any] | None = None, *, flush: bool = True) -> Handle:
         """Run the flow: one Spark query over all streams, until stopped or, with `availableNow`, until the input ends."""
-        if self._handle is not None and self._handle.isActive:
+        if self._is_running:
             raise StateError("the flow is running", hint="stop it first")
         if not self._queries:
             raise PlanError("there is no query to run", hint="register one with query or CREATE QUERY")
+        for name in list(self._waiting):
+            self._begin(name)
         told = dict(trigger or {})
         streams = self.flow.declared.streams
         found = {name: folder(self._source(name, stream), stream) for name, stream in streams.items()}
@@ -327,8 +286,7 @@ class SparkSession(Session):
         """`function(frame, step)` with the changes of all queries, `__query` first."""
         if not callable(function):
             raise DataError(f"{function!r} cannot be called")
-        flow = self.flow
-        flow.sinks.setdefault("", []).append(lambda step, _: function(sinks.together(flow), step))
+        self._attach(FunctionSink(function))
 
     def write(
         self,
@@ -337,11 +295,19 @@ class SparkSession(Session):
         **options: str,
     ) -> None:
         """Append the changes of all queries."""
-        self.foreach_batch(sinks.writer(self.flow, "", format, path, False, options))
+        self._attach(sinks.writer(self.flow, "", format, path, False, options))
 
     def to_table(self, name: str, **options: str) -> None:
         """The changes of all queries into a table of Spark's catalog."""
-        self.foreach_batch(sinks.table(self.flow, "", checked_name(name, "a table"), False, options))
+        self._attach(sinks.table(self.flow, "", checked_name(name, "a table"), False, options))
+
+    def _attach(self, sink: OutputSink) -> None:
+        flow = self.flow
+        with flow.lock:
+            for name in list(self._waiting):
+                self._begin(name)
+            self.prepare("", lambda: sink.prepare(sinks.together_columns(flow)))
+            flow.sinks.setdefault("", []).append(lambda step, _: sink(sinks.together(flow), step))
 
     # ------------------------------------------------------------------ feeding
 

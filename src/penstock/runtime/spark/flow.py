@@ -79,6 +79,8 @@ class Flow:
         """By query; what is under "" takes every query's changes."""
         self.views: dict[str, list[Sink]] = {}
         """By query: who wants the current answer after every step."""
+        self.preparations: dict[str, list[Callable[[], None]]] = {}
+        """By query: what its sinks make before the first step."""
         self.results = Results()
         """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
@@ -146,7 +148,7 @@ class Flow:
             if begun and query not in self._before.kept:
                 raise StateError(
                     f"query {query} has begun without a view: its answer is not kept",
-                    hint="register it under another name, with a view from the start",
+                    hint="register it under another name, and attach the view first",
                 )
             self.declared.kept.append(query)
 
@@ -162,6 +164,7 @@ class Flow:
             self.matched.pop(query, None)
             self.sinks.pop(query, None)
             self.views.pop(query, None)
+            self.preparations.pop(query, None)
 
     def update_table(
         self, table: str, at: int | None, delete: pa.Table, insert: pa.Table, *, first: bool
@@ -441,6 +444,8 @@ class Flow:
     ) -> Handle:
         """One Spark query over all streams; if they are folders, over the names of their files."""
         self.declared.must_follow(self._before)
+        for prepare in [one for made in self.preparations.values() for one in made]:
+            prepare()
         self.failed = None
         self._worker_run = self._new_run()
         for mark in (self.store.root / "hosts").glob("*"):

@@ -104,6 +104,9 @@ class Topic:
         self._who = f"{flow}/{name}"
         self._note = folder / f"{name}.json"
 
+    def prepare(self, schema: str) -> None:
+        """Brokers make topics, or an administrator does."""
+
     def __call__(self, frame: DataFrame, step: int) -> None:
         note = read_json(self._note) if self._note.exists() else {"step": 0, "written": True}
         if step < note["step"] or (step == note["step"] and note["written"]):

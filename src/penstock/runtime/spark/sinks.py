@@ -1,7 +1,8 @@
-"""Where answers go. A sink takes each step's changes at least once and must not keep any twice.
+"""Where answers go: the frames that sinks take, and the sinks by format.
 
-A step's changes lie in the checkpoint as files; every sink reads the same ones. Files that a sink makes carry the step in
-their name, so that a repeated step replaces what it wrote before; Delta and the Kafka sink remember the steps they have.
+A step's changes lie in the checkpoint as files; every sink reads the same ones. A sink takes each step at least
+once and must not keep any twice: files carry the step in their name, so that a repeated step replaces what it
+wrote before; Delta and the Kafka sink remember the steps they have.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -20,35 +21,52 @@ from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.roots import Root
 from penstock.runtime.spark import kafka
+from penstock.runtime.spark.file_sink import ChangeFiles, ViewFiles
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.laid import TOGETHER, for_spark, view_name
 from penstock.runtime.spark.places import Place
+from penstock.runtime.spark.sink import FunctionSink, OutputSink
 from penstock.runtime.spark.store import read_json, write_json
+from penstock.runtime.spark.table_sink import TableSink
 
 FILES = ("parquet", "json", "csv", "orc", "text", "avro")
 """Formats whose files can be laid side by side."""
-TABLES = ("parquet", "orc")
-"""Of these, those whose files are read alike whatever options a table has."""
+RETENTION = 60_000
+"""Milliseconds for which files of a replaced answer stay for readers, unless a view says otherwise."""
+
+
+def changed_columns(flow: Flow, query: str) -> str:
+    """The columns of a query's changes as Spark declares them."""
+    return spark_schema(flow.root(query), flow.time_type)
 
 
 def changed(flow: Flow, query: str) -> DataFrame:
     """A query's changes in the step that is being told, with the columns of `changes()`."""
-    return _frame(flow, query, spark_schema(flow.root(query), flow.time_type))
+    return _frame(flow, query, changed_columns(flow, query))
+
+
+def current_columns(flow: Flow, query: str) -> str:
+    """The columns of a query's answer as Spark declares them."""
+    root = flow.root(query)
+    return ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
 
 
 def current(flow: Flow, query: str) -> DataFrame:
     """A query's answer as of the watermarks of that step, with the query's columns."""
-    root = flow.root(query)
-    schema = ", ".join(_column(f.name, _spark_type(f.type)) for f in root.node.schema[: root.visible])
-    return _frame(flow, view_name(query), schema)
+    return _frame(flow, view_name(query), current_columns(flow, query))
+
+
+def together_columns(flow: Flow) -> str:
+    """The columns of all queries' changes as Spark declares them."""
+    time = str(flow.time_type)
+    columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
+    columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
+    return ", ".join(_column(name, kind) for name, kind in columns)
 
 
 def together(flow: Flow) -> DataFrame:
     """All queries' changes in that step, `__query` first; a column that a query does not have is NULL."""
-    time = str(flow.time_type)
-    columns = [("__query", "STRING"), ("__op", "STRING"), ("__ts", time), ("__exp", time)]
-    columns += [(name, _spark_type(kind)) for name, kind in flow.plan().together().items()]
-    return _frame(flow, TOGETHER, ", ".join(_column(name, kind) for name, kind in columns))
+    return _frame(flow, TOGETHER, together_columns(flow))
 
 
 def _frame(flow: Flow, name: str, schema: str) -> DataFrame:
@@ -99,18 +117,22 @@ def _spark_type(kind: Type) -> str:
 
 # ---------------------------------------------------------------------- sinks
 
-Taker = Callable[[DataFrame, int], None]
-
 
 def writer(
-    flow: Flow, query: str, kind: str, path: str | None, view: bool, options: Mapping[str, str]
-) -> Taker:
+    flow: Flow,
+    query: str,
+    kind: str,
+    path: str | None,
+    view: bool,
+    options: Mapping[str, str],
+    retention: int = RETENTION,
+) -> OutputSink:
     """Appends steps to a place that Spark can write to, or keeps the current answer there; "" is all queries."""
     kind = kind.lower()
     if kind == "console":
-        return lambda frame, _: frame.show(truncate=False)
+        return FunctionSink(lambda frame, _: frame.show(truncate=False))
     if kind == "noop":
-        return lambda frame, _: frame.write.format("noop").mode("append").save()
+        return FunctionSink(lambda frame, _: frame.write.format("noop").mode("append").save())
     folder = flow.store.root / "sinks"
     if kind == "kafka":
         if view:
@@ -119,45 +141,35 @@ def writer(
         return kafka.Topic(_flow_id(folder), lambda: flow.cells, query, root, folder, options)
     if path is None:
         raise DataError(f"writing {kind} needs a path")
-    place: str = path
-    if kind == "delta":
-        writes = f"penstock/{_flow_id(folder)}/{query}"
-        return lambda frame, step: commit(frame, step, writes, place, view, options)
-    if kind not in FILES:
+    if kind != "delta" and kind not in FILES:
         known = ", ".join((*FILES, "delta", "kafka", "console", "noop"))
         raise DataError(f"unknown format {kind}", hint=f"one of {known}, or foreach_batch")
-    who = _tag(_flow_id(folder), query)
-    return lambda frame, step: lay_beside(flow.spark, frame, step, who, kind, place, view, options)
+    return _files(flow, query, kind, path, view, options, retention)
 
 
-def table(flow: Flow, query: str, name: str, view: bool, options: Mapping[str, str]) -> Taker:
+def table(
+    flow: Flow, query: str, name: str, view: bool, options: Mapping[str, str], retention: int = RETENTION
+) -> OutputSink:
     """Appends steps to a table of Spark's catalog, or keeps the current answer in it."""
-    spark = flow.spark
+
+    def make_sink(kind: str, location: str) -> OutputSink:
+        return _files(flow, query, kind, location, view, written, retention)
+
+    written = {key: value for key, value in options.items() if key != "path"}
     own = _flow_id(flow.store.root / "sinks")
+    return TableSink(flow.spark, name, own, make_sink, view=view, options=options)
 
-    def taker(frame: DataFrame, step: int) -> None:
-        if not spark.catalog.tableExists(name):
-            frame.limit(0).write.format("parquet").options(**options).saveAsTable(name)
-        lines = (
-            spark.sql(f"DESCRIBE FORMATTED {name}").where("col_name IN ('Location', 'Provider')").collect()
-        )
-        told = {line["col_name"]: line["data_type"] for line in lines}  # columns of these names come first
-        kind = str(told.get("Provider")).lower()
-        if "Location" not in told:
-            raise DataError(
-                f"table {name} has no place that files can be laid into", hint="use foreach_batch"
-            )
-        if kind == "delta":
-            commit(frame, step, f"penstock/{own}/{query}", told["Location"], view, options)
-        elif kind in TABLES:
-            lay_beside(spark, frame, step, _tag(own, query), kind, told["Location"], view, options)
-        else:
-            raise DataError(
-                f"table {name} is made of {kind}", hint=f"use {', '.join(TABLES)}, delta, or foreach_batch"
-            )
-        spark.catalog.refreshTable(name)
 
-    return taker
+def _files(
+    flow: Flow, query: str, kind: str, path: str, view: bool, options: Mapping[str, str], retention: int
+) -> OutputSink:
+    own = _flow_id(flow.store.root / "sinks")
+    if kind == "delta":
+        writes = f"penstock/{own}/{query}"
+        return FunctionSink(lambda frame, step: commit(frame, step, writes, path, view, options))
+    if view:
+        return ViewFiles(flow.spark, path, kind, own, options, retention)
+    return ChangeFiles(flow.spark, path, kind, own, _tag(own, query), options)
 
 
 def _flow_id(folder: Place) -> str:
@@ -180,42 +192,3 @@ def commit(frame: DataFrame, step: int, who: str, path: str, alone: bool, option
     else:
         told = {**options, "txnAppId": who, "txnVersion": str(step)}
         frame.write.format("delta").options(**told).mode("append").save(path)
-
-
-def lay_beside(
-    spark: SparkSession,
-    frame: DataFrame,
-    step: int,
-    who: str,
-    kind: str,
-    path: str,
-    alone: bool,
-    options: Mapping[str, str],
-) -> None:
-    """Write a step's files under a hidden name, then move them beside those of other steps (`alone`: in place of them).
-
-    A file's name holds its step and who wrote it: a step that is repeated takes away what it wrote before, and nothing else.
-    """
-    staged = f"{path}/_penstock/{step:012d}-{who}"
-    frame.write.format(kind).options(**options).mode("overwrite").save(staged)
-    java: Any = spark._jvm
-    at = java.org.apache.hadoop.fs.Path
-    home = at(path)
-    files = home.getFileSystem(spark._jsc.hadoopConfiguration())
-    prefix = f"step-{step:012d}-{who}-"
-    old = [status.getPath() for status in files.listStatus(home)]
-    for place in old:
-        if place.getName().startswith(prefix):
-            files.delete(place, False)
-    number = 0
-    for status in files.listStatus(at(staged)):
-        name = status.getPath().getName()
-        if name.startswith("part-"):
-            ending = name[name.index(".") :] if "." in name else ""
-            files.rename(status.getPath(), at(home, f"{prefix}{number}{ending}"))
-            number += 1
-    if alone:
-        for place in old:
-            if place.getName().startswith("step-") and not place.getName().startswith(prefix):
-                files.delete(place, False)
-    files.delete(at(staged), True)
