@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.data.sizes import DEFAULT
 from penstock.errors import DataError
 from penstock.runtime import unread
-from penstock.runtime.unread import FEW
+
+FEW = DEFAULT.undecoded_rows
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("x", pa.int32()), ("d", pa.float64())])
 QUERIES = ("SELECT x, d FROM a [RANGE 5]", "SELECT x, COUNT(*) AS n, SUM(d) AS s FROM a [RANGE 7] GROUP BY x")

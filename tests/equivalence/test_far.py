@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from penstock.operators import fifo_join
+from penstock.data import sizes
 from tests.oracle import case as cases
 from tests.oracle.trace import Cut, record
 
@@ -12,13 +14,11 @@ from .test_cuts import hold
 
 
 @pytest.mark.parametrize("ways", ["join", "join3", "join4"])
-def test_looking_ahead_changes_nothing(ways: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_ahead_changes_nothing(ways: str) -> None:
     for seed in range(80_000, 80_020):
         case = cases.make(seed, wanted=frozenset({ways}))
         near = record(case, Cut("random", seed))
-        with monkeypatch.context() as changed:
-            changed.setattr(fifo_join, "FAR", -1)
-            changed.setattr(fifo_join, "FARTHER", -1)
+        with sizes.lowered(replace(sizes.DEFAULT, far_bytes=-1, farther_bytes=-1)):
             far = record(case, Cut("random", seed))
             whole = record(case, Cut("whole"), quiet=True)
         hold(case, near, far, "looking ahead differs from not looking")

@@ -6,9 +6,12 @@ from collections import Counter
 from typing import Any
 
 import penstock
-from penstock.runtime.waiting import HOT, MANY, Waiting
+from penstock.data.sizes import DEFAULT
+from penstock.runtime.waiting import HOT, Waiting
 from penstock.surfaces.query import Query
 from penstock.surfaces.session import Session
+
+MANY = DEFAULT.waiting_batches
 
 AB = "SELECT l.s, r.y FROM a [RANGE 3] AS l, b [RANGE 3] AS r WHERE l.x = r.x"
 

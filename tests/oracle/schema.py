@@ -66,7 +66,10 @@ class Schema:
         for stream in self.streams:
             columns = ", ".join(f"{n} {time if t == 'TIME' else t}" for n, t in stream.columns)
             delay = interval(stream.delay) if self.timestamps and stream.delay else str(stream.delay)
-            lines.append(f"CREATE STREAM {stream.name} ({columns}) WATERMARK ts DELAY OF INTERVAL {delay}")
+            ahead = " AHEAD UNLIMITED" if self.timestamps else ""  # drawn times may be of any year
+            lines.append(
+                f"CREATE STREAM {stream.name} ({columns}) WATERMARK ts DELAY OF INTERVAL {delay}{ahead}"
+            )
         return ";\n".join(lines)
 
     def arrow(self, columns: Columns, rows: list[Row]) -> pa.Table:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from penstock.data import sizes
 from penstock.data.batch import Batch, Column
 from penstock.data.types import Type
 from penstock.plan.edges import Edge
@@ -18,8 +21,7 @@ from penstock.state import view as views
 def test_batches_are_let_go_of_and_rows_are_not(
     large: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "LARGE", large)
-    monkeypatch.setattr(views, "LIMIT", 32)
+    monkeypatch.setattr(sizes, "current", replace(sizes.DEFAULT, view_batch_rows=large, view_rows=32))
     random = np.random.default_rng(seed)
     kept = views.View([Type.INT], Edge(Pattern.WEAK), Upkeep())
     rows: list[tuple[int, int]] = []

@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.data import sizes
+
 POOL = pa.system_memory_pool()
 """The C library's."""
-LARGE = 1 << 16
-"""Bytes from which an allocation is worth a call to Arrow."""
 
 
 def room(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array that holds anything."""
     kind = np.dtype(dtype)
     count = shape if isinstance(shape, int) else prod(shape)
-    if count * kind.itemsize < LARGE:
+    if count * kind.itemsize < sizes.current.aligned_bytes:
         return np.empty(shape, kind)
     return aligned(shape, kind)
 
@@ -39,20 +39,20 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """`values[rows]`; every row is there."""
-    if len(rows) * values.itemsize < LARGE:
+    if len(rows) * values.itemsize < sizes.current.aligned_bytes:
         return values.take(rows)
     return values.take(rows, out=room(len(rows), values.dtype), mode="wrap")
 
 
 def copied(values: NDArray[Any]) -> NDArray[Any]:
     """The same in memory of its own."""
-    return values.copy() if values.nbytes < LARGE else joined([values])
+    return values.copy() if values.nbytes < sizes.current.aligned_bytes else joined([values])
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """One after the other, in memory of their own."""
     rows = sum(map(len, parts))
-    if rows * parts[0].itemsize < LARGE:
+    if rows * parts[0].itemsize < sizes.current.aligned_bytes:
         return np.concatenate(parts)
     return np.concatenate(parts, out=room(rows, parts[0].dtype))
 

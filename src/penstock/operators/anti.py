@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
@@ -160,7 +161,7 @@ class AntiJoinOperation:
     ) -> tuple[Array, Array]:
         keys = own.indexes[0].key[rows]
         index = other.indexes[0]
-        n, done, room = len(rows), 0, max(1024, 2 * len(rows))
+        n, done, room = len(rows), 0, max(sizes.current.join_outputs, 2 * len(rows))
         out_rows, out_slots = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         while done < n:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)

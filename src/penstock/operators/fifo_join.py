@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
@@ -30,12 +31,6 @@ from penstock.plan.expressions import Expression, columns
 from penstock.plan.trees import Demand
 from penstock.state.backing import Backing
 from penstock.state.stems import Stems
-
-FAR = 1 << 19
-"""Bytes of live rows and of those that come, from which walks look ahead: with buckets and payload more than the second-level cache
-of a core holds."""
-FARTHER = 1 << 22
-"""The same for the rows of a walk's second hop: most of these walks do not take."""
 
 
 @dataclass(slots=True)
@@ -125,7 +120,7 @@ class FifoJoin:
         )
         self._follow()
         self._ends = np.full(n, horizons.NEVER)
-        self._room = 1024
+        self._room = sizes.current.join_outputs
 
     def _between(self, i: int, j: int) -> list[Equality]:
         return [e for e in self._equalities if {e.left, e.right} == {i, j}]
@@ -257,7 +252,7 @@ class FifoJoin:
         n = len(self._keys)
         parts: list[Part] = []
         live = self._stems.live_bytes
-        far = (live > FAR) + (live > FARTHER)
+        far = (live > sizes.current.far_bytes) + (live > sizes.current.farther_bytes)
         if n == 2:
             self._run_two(ts, side, slot, far, parts)
             # Half of the probes go each way.
@@ -275,7 +270,7 @@ class FifoJoin:
         # Rows leave a ring untouched: its end moves over them.
         self._arena.visits += len(ts) + (len(out_ts) if n == 2 else 0)
         if len(out_ts) < self._room // 8:
-            self._room = max(1024, self._room // 2)
+            self._room = max(sizes.current.join_outputs, self._room // 2)
         return Batch(
             out_ts, out_exp, self._columns(slots[0] if len(slots) == 1 else np.concatenate(slots, axis=1))
         )

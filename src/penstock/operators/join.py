@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
@@ -27,12 +28,6 @@ from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.pattern import Pattern
 from penstock.state.linked import LinkedRoster
-
-MOST_PAIRS = 1 << 21
-"""Candidate pairs held at once where a predicate must be tested on every pair."""
-
-ROOM = 1 << 18
-"""Pairs that there is room for at first where every row is a candidate."""
 
 
 @dataclass(slots=True)
@@ -195,7 +190,7 @@ class MultiwayJoin:
         for j, one in enumerate(self._inputs):
             if j != i and not any(j in (e.left, e.right) for e in self._equalities):
                 pairs *= max(1, len(one.stem))
-        size = max(1, MOST_PAIRS // pairs)
+        size = max(1, sizes.current.join_pairs // pairs)
         for begin in range(0, len(rows), size):
             yield rows[begin : begin + size]
 
@@ -278,8 +273,8 @@ class MultiwayJoin:
         if back and one.lookup:
             times = np.maximum.reduce([self._inputs[k].stem.ts[s] for k, s in walk.slots.items()])
         n = len(keys)
-        fan = self._fan[i, target] if equal else min(float(len(stem)), ROOM / max(n, 1))
-        room = max(1024, int(2 * n * max(fan, 0.25)))
+        fan = self._fan[i, target] if equal else min(float(len(stem)), sizes.current.fan_outputs / max(n, 1))
+        room = max(sizes.current.join_outputs, int(2 * n * max(fan, 0.25)))
         rows_out, slots_out = [], []
         done = 0
         while done < n:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Ints, gather
 from penstock.data.memory import room
 from penstock.data.schema import Schema
@@ -62,7 +63,7 @@ class SetOperation:
             return empty(len(self._types))
         touched, registers = room(n + len(due), np.int32), np.zeros(2, np.int64)
         mode, state = self._mode, self._state["value"]
-        out = room((n // 2 + 2 * len(due) + 64, 4), np.int64)
+        out = room((n // 2 + 2 * len(due) + sizes.current.set_outputs, 4), np.int64)
         used = i = j = 0
         left, right = inputs[0], inputs[-1]
         while i + j < n:

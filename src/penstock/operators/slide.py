@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints, gather
 from penstock.data.memory import room
 from penstock.kernels import slide as kernels
@@ -79,7 +80,7 @@ class SlidingSums:
         self._groups = Slab(arena, name, group=(np.int64, blank))
         blank = np.array([0, 0, -1, *[0] * (width - 1)], np.int64)
         self._ring = Slab(arena, f"{name}.ring", member=(np.int64, blank))
-        self._ring.fit(64)
+        self._ring.fit(sizes.current.ring_members)
 
     def _see(self) -> None:
         """Which columns of the totals are shown as they are, and which as quotients."""

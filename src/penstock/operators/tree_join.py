@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import EARLIEST
 from penstock.data.memory import joined, room
@@ -75,7 +76,7 @@ class TreeJoin:
             equalities=len(equalities),
             nested=tree.nested,
         )
-        self._room = 1024
+        self._room = sizes.current.join_outputs
         self._now = EARLIEST
 
     # ------------------------------------------------------------------ what it holds
@@ -195,7 +196,7 @@ class TreeJoin:
         slots = parts[0][2] if len(parts) == 1 else np.concatenate([p[2] for p in parts], axis=1)
         self._arena.visits += len(ts) + state.counter(kernel.VISITS) - before
         if len(out_ts) < self._room // 8:
-            self._room = max(1024, self._room // 2)
+            self._room = max(sizes.current.join_outputs, self._room // 2)
         return Batch(out_ts, out_exp, self._columns(slots))
 
     def _change(self, now: int) -> None:

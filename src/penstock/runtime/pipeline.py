@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch
 from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
 from penstock.data.types import Type
@@ -27,8 +28,6 @@ from penstock.state.arena import Arena
 Key = tuple[str, str]
 """('stream' | 'table', name in lower case), or what is shared: (LEAF | JOIN, its streams and a number, by lines)."""
 LEAF, JOIN = "leaf", "join"
-SLICE = 1 << 16
-"""Rows of a step: many enough to forget its fixed cost, few enough that what it makes stays in the cache."""
 
 
 @dataclass(slots=True)
@@ -173,7 +172,7 @@ class Pipeline:
         joins = any(
             isinstance(operator, FifoJoin | TreeJoin | MultiwayJoin | Met) for operator, _ in self.stages
         )
-        return SLICE // 2 if joins else SLICE
+        return sizes.current.step_rows // 2 if joins else sizes.current.step_rows
 
     @property
     def streams(self) -> set[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.data import sizes
 from penstock.data.batch import Batch
 from penstock.data.types import Type
 from penstock.errors import PenstockError
@@ -22,7 +23,7 @@ from penstock.plan.upkeep import Upkeep
 from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import build
-from penstock.runtime.pipeline import SLICE, Pipeline
+from penstock.runtime.pipeline import Pipeline
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
 from penstock.runtime.reranked import check_reranked, rerank
@@ -124,7 +125,7 @@ class Running:
     @property
     def slice(self) -> int:
         """Rows of all streams in one step."""
-        return min([SLICE, *(size for size, users in self._slices.items() if users)])
+        return min([sizes.current.step_rows, *(size for size, users in self._slices.items() if users)])
 
     def replace(self, standing: Standing, evaluator: Evaluator, pipeline: Pipeline) -> None:
         """Another plan takes the place of the one that ran for a query alone."""

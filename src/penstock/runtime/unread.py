@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.data import sizes
 from penstock.data.batch import Column, Ints
 from penstock.data.clock import LAST_MICROSECOND, LATEST
 from penstock.data.schema import Schema
@@ -20,15 +21,13 @@ from penstock.plan.catalog import Stream
 from penstock.state.arrow import raw
 from penstock.state.strings import validity
 
-FEW = 1 << 12
-"""Rows of a push; with more, the second copy costs more than reading."""
 RESTS = 15
 """Pushes that are read at once after one that was not in time order: the next will hardly be."""
 
 
 def one_batch(rows: object) -> pa.RecordBatch | None:
     """A record batch, or a table of a few rows that is one; else None."""
-    if isinstance(rows, pa.Table) and rows.num_rows <= FEW:
+    if isinstance(rows, pa.Table) and rows.num_rows <= sizes.current.undecoded_rows:
         pieces = rows.to_batches()
         return pieces[0] if len(pieces) == 1 else None
     return rows if isinstance(rows, pa.RecordBatch) else None
@@ -82,7 +81,11 @@ class Plain:
         if self._rests:
             self._rests -= 1
             return None
-        if not self._possible or not 0 < n <= FEW or not rows.schema.equals(self._arrow):
+        if (
+            not self._possible
+            or not 0 < n <= sizes.current.undecoded_rows
+            or not rows.schema.equals(self._arrow)
+        ):
             return None
         if rows.get_total_buffer_size() > 2 * n * self._width:
             return None  # a slice: all that it was cut from would be copied

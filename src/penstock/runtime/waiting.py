@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.flow.sorted import Sorted, Split
 from penstock.runtime.answer import Answer
@@ -24,11 +25,7 @@ from penstock.runtime.set_aside import column_bytes
 
 HOT = 8
 """Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""
-MANY = 32
-"""Chunks that wait, from which on few rows that hold many up are handed over."""
 
-TOGETHER = 1 << 16
-"""Rows that are gathered at once for several queries: who keeps a part of them keeps them all."""
 
 Again = Callable[[Batch], Sorted]
 Likeness = tuple[object, ...]
@@ -132,14 +129,14 @@ class Waiting:
 
     def burden(self, most: int | None = None) -> int | None:
         """The chunk up to which to hand over, if that takes less than keeping it or they take more than `most` bytes; checked
-        anew when `MANY` more wait."""
+        anew when `waiting_batches` more wait."""
         self._asked = min(self._asked, len(self._chunks))
-        if len(self._chunks) <= self._asked + MANY:
+        if len(self._chunks) <= self._asked + sizes.current.waiting_batches:
             return None
         self._asked = len(self._chunks)
         if most is not None and self.size_bytes > most:
             return self.end
-        number = self.end - MANY
+        number = self.end - sizes.current.waiting_batches
         chunk = self._chunks[number - 1 - self._first]
         late = [owed for owed in self.owed if owed.next < number]
         return number if 2 * sum(owed.wanted(chunk) for owed in late) <= len(chunk.batch) else None
@@ -206,7 +203,7 @@ class Owed:
                 if other is not self and other.next <= number and other.is_regular(number):
                     served.append(other)
                     rows += other.wanted(chunk)
-                if rows >= TOGETHER:
+                if rows >= sizes.current.waiting_rows:
                     break
         batch = self._pipeline.step({self._source: chunk.of([one.bit for one in served])}, chunk.now)
         written, begin = answer.written(batch), 0

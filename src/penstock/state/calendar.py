@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Ints
 from penstock.data.clock import EARLIEST, FOREVER
 from penstock.kernels import calendar as kernels
 from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
 
-FEWEST, MOST = 256, 1 << 20
-CROWD, EAGER_CROWD = 32, 0.25
-"""Slots a bucket on average from which there are to be more: who looks often looks through the same bucket often, unless
-it is as narrow as a time unit."""
+MOST = 1 << 20
+EAGER_CROWD = 0.25
+"""Slots a bucket on average from which there are to be more, where state is looked at often: the same bucket is then looked
+through often, unless it is as narrow as a time unit."""
 _BLANK = np.array([0, EARLIEST, 0, 0, EARLIEST], np.int64)
 
 
@@ -39,7 +40,7 @@ class Calendar:
     @property
     def _fewest(self) -> int:
         asked = self._upkeep.partitions
-        return FEWEST if asked is None else power_of_two(asked)
+        return sizes.current.buckets if asked is None else power_of_two(asked)
 
     @property
     def structure(self) -> str:
@@ -66,7 +67,7 @@ class Calendar:
         buckets = self._fewest
         if self._upkeep.partitions is None:
             buckets = max(buckets, len(self.head))
-            crowd = CROWD if self._upkeep.eager is None else EAGER_CROWD
+            crowd = sizes.current.crowd if self._upkeep.eager is None else EAGER_CROWD
             while len(self) + coming > crowd * buckets and latest - now >= buckets and buckets < MOST:
                 buckets *= 4
         shift = int(self.registers[kernels.SHIFT])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data import sizes
 from penstock.data.batch import Ints
 from penstock.kernels import chains, tiers
 from penstock.state.arena import Arena, power_of_two
@@ -20,7 +21,7 @@ class Index:
         self.name = name
         self.key: Ints = arena.array(f"{name}.key", np.int64, 0)
         self.chain: Slots = arena.array(f"{name}.chain", np.int32, 0)
-        self.head: Slots = arena.array(f"{name}.head", np.int32, 64, -1)
+        self.head: Slots = arena.array(f"{name}.head", np.int32, sizes.current.index_buckets, -1)
         self.back: Slots = arena.array(f"{name}.back", np.int32, 0)
 
     def fit(self, arena: Arena, capacity: int) -> None:

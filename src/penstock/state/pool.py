@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data import sizes
 from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.state.arena import Arena
@@ -54,7 +55,7 @@ class Pool:
 
     def _grow(self, wanted: int) -> None:
         old, left = self.capacity, int(self._left[0])
-        new = max(64, 2 * old)
+        new = max(sizes.current.slots, 2 * old)
         while new - old + left < wanted:
             new *= 2
         self.frame.fit(new)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data import sizes
 from penstock.data.batch import Batch, Column, Ints
 from penstock.data.clock import EARLIEST, FOREVER
 from penstock.data.types import Type
@@ -90,7 +91,7 @@ class Roster:
         self._lazy = lazy
         self._ends: Calendar | Listing | None = None
         if self._fifo:
-            self._queue = arena.array(f"{name}.queue", np.int32, 64)
+            self._queue = arena.array(f"{name}.queue", np.int32, sizes.current.slots)
             self._registers = arena.array(f"{name}.ends", np.int64, 2, 0)
         elif not self.matches and upkeep.expiry is Expiry.DIRECT:
             self._ends = Listing(arena, f"{name}.ends", upkeep)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.types import Type
 from penstock.kernels import chains
@@ -127,7 +128,7 @@ class Stems:
             live = used - tail
             if live + n > 0.55 * room[i]:
                 # Twice what is needed now: live rows slide every other step, not every step.
-                room[i] = max(64, 2 * (live + n))
+                room[i] = max(sizes.current.stem_rows, 2 * (live + n))
             if tail:
                 self._slide(i, tail, used)
         if (room != self.edges[:, ROOM]).any():

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Column, Mask
 from penstock.errors import DataError
 from penstock.kernels import strings as kernels
@@ -47,12 +48,13 @@ class Strings:
     """An exact two-way dictionary that grows, and shrinks when swept."""
 
     def __init__(self) -> None:
-        self._data = np.empty(1024, np.uint8)
-        self._start = np.zeros(64, np.int64)
-        self._size = np.full(64, -1, np.int32)
-        self._hashes = np.zeros(64, np.uint64)
-        self._table = np.full(256, -1, np.int32)
-        self._free = np.empty(64, np.int32)
+        codes = sizes.current.string_codes
+        self._data = np.empty(sizes.current.string_bytes, np.uint8)
+        self._start = np.zeros(codes, np.int64)
+        self._size = np.full(codes, -1, np.int32)
+        self._hashes = np.zeros(codes, np.uint64)
+        self._table = np.full(4 * codes, -1, np.int32)
+        self._free = np.empty(codes, np.int32)
         self._meta = np.zeros(4, np.int64)
         self._seed = np.array([secrets.randbits(64) | 1 for _ in range(3)], np.uint64)
         self._pinned: Counter[int] = Counter()
@@ -269,12 +271,12 @@ class Strings:
             self.epoch += 1
             live = len(self)
             places = len(self._table)
-            while places > 256 and 8 * live < places:
+            while places > 4 * sizes.current.string_codes and 8 * live < places:
                 places //= 2
             self._rehash(places)
             used = int(self._meta[BYTES])
-            if len(self._data) > 4 * max(used, 1024):
-                self._data = self._data[: 2 * max(used, 512)].copy()
+            if len(self._data) > 4 * max(used, sizes.current.string_bytes):
+                self._data = self._data[: 2 * max(used, sizes.current.string_bytes // 2)].copy()
         return freed
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
@@ -23,7 +24,7 @@ from penstock.state.frame import Frame
 
 RESET = 1 << 30
 """Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
-LEAST_ROOM, FIRST_ROOM, FEW_WORDS = 64, 1024, 128
+FEW_WORDS = 128
 """Rows of a source, partial results of a node that has any: laying out anew costs more than room for so few."""
 SOON = 8
 """An index that was sought so small a part of often is kept with those that were."""
@@ -138,7 +139,7 @@ class TreeState:
         """Room for so many more rows of each source."""
         sources = self.sources
         short = [
-            power_of_two(max(LEAST_ROOM, int(s[kernel.USED] - s[kernel.TAIL]) + n))
+            power_of_two(max(sizes.current.tree_rows, int(s[kernel.USED] - s[kernel.TAIL]) + n))
             for s, n in zip(sources, wanted, strict=True)
         ]
         ring = sources[:, kernel.MASK] + 1
@@ -245,7 +246,7 @@ class TreeState:
         store.sweep(u, now, self.spec, self.regs, self.rows, self.links)
         if more or self.nodes[u, kernel.FILLED] * 3 >= 2 * self.nodes[u, kernel.ROOM]:
             room = self.nodes[:, kernel.ROOM].copy()
-            room[u] = max(FIRST_ROOM, 2 * room[u])
+            room[u] = max(sizes.current.tree_results, 2 * room[u])
             self._lay_out(self.sources[:, kernel.MASK] + 1, room)
         self._due(u, now)
 

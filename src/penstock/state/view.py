@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column, concat
 from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
@@ -29,11 +30,6 @@ from penstock.state import words
 from penstock.state.arena import Arena
 from penstock.state.registry import Registry
 from penstock.state.roster import Roster
-
-LIMIT = 1 << 16
-"""Rows that may stay until somebody looks how many of them have ended."""
-LARGE = 1 << 12
-"""Rows of a batch, on average, from which it stays as it is until it is over: fewer are put together."""
 
 
 class View:
@@ -47,7 +43,7 @@ class View:
         self._roster: Roster | None = None
         self._chunks: list[Batch] = []
         self._rows = 0
-        self._limit = LIMIT
+        self._limit = sizes.current.view_rows
         self.clock = EARLIEST
         """Until when changes were taken."""
 
@@ -97,13 +93,15 @@ class View:
 
     def _drop(self, now: int) -> bool:
         """Let go of large batches that are over, and copy nothing; whether that is enough."""
-        if self._rows < LARGE * len(self._chunks) or any(c.sign is not None for c in self._chunks):
+        if self._rows < sizes.current.view_batch_rows * len(self._chunks) or any(
+            c.sign is not None for c in self._chunks
+        ):
             return False
         self._arena.visits += self._rows
         alive = [int(np.count_nonzero(chunk.exp > now)) for chunk in self._chunks]
         self._chunks = [chunk for chunk, rows in zip(self._chunks, alive, strict=True) if rows]
         self._rows, live = sum(map(len, self._chunks)), sum(alive)
-        self._limit = max(LIMIT, self._rows + live)
+        self._limit = max(sizes.current.view_rows, self._rows + live)
         return self._rows <= 3 * live
 
     def compact(self, now: int) -> None:
@@ -114,7 +112,7 @@ class View:
         live = self._whole(now)
         self._chunks = [live]
         self._rows = len(live)
-        self._limit = max(LIMIT, 4 * self._rows)
+        self._limit = max(sizes.current.view_rows, 4 * self._rows)
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
