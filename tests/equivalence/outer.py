@@ -11,9 +11,11 @@ import duckdb
 import pyarrow as pa
 
 import penstock
+from penstock.runtime.cells import Cells
 
 STREAMS = ("a", "b", "c")
 KINDS = ("LEFT", "RIGHT", "FULL")
+FOREVER = 2**62
 CREATE = ";".join(
     f"CREATE STREAM {name} (ts BIGINT, k INT, v INT) WATERMARK ts DELAY OF INTERVAL 0" for name in STREAMS
 )
@@ -58,10 +60,21 @@ class Answers:
 
 
 def check(
-    query: Callable[[Windows], str], feed: dict[str, Rows], taus: Iterable[int], **options: Any
+    query: Callable[[Windows], str],
+    feed: dict[str, Rows],
+    taus: Iterable[int],
+    *,
+    cells: int = 1,
+    restart: Callable[[penstock.Session], penstock.Session] | None = None,
+    **options: Any,
 ) -> penstock.Query:
-    """Snapshots at some instants, and the changes that lead there, are DuckDB's answers."""
+    """Snapshots at some instants, and the changes that lead there, are DuckDB's answers.
+
+    `restart`: what gives the session that goes on after each of them.
+    """
     session = penstock.connect(**options)
+    if cells > 1:
+        session.engine = Cells(session.catalog, cells)
     session.execute(CREATE)
     standing = session.query(query(window), name="q")
     answers = Answers(feed)
@@ -87,10 +100,10 @@ def check(
         if "GROUP BY" not in query(window):  # groups replace their rows by key
             assert live == expected, (query(window), tau, options)
         last = tau
+        if restart is not None:
+            session = restart(session)
+            standing = session.queries["q"]
     return standing
-
-
-FOREVER = 2**62
 
 
 def chain(random_: random.Random, joins: int, kinds: Sequence[str] = KINDS) -> Callable[[Windows], str]:

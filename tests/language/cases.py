@@ -13,6 +13,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Query,
     Relation,
@@ -68,7 +69,8 @@ def draw(node: Node) -> str:
         return node.table.name if node.alias == node.table.name else f"{node.table.name}:{node.alias}"
     if isinstance(node, Windowed):
         return f"{draw(node.input)}[{node.window}]"
-    label = f"{type(node).__name__}{_detail(node)}"
+    kind = f"{node.kind.title()}Join" if isinstance(node, OuterJoin) else type(node).__name__
+    label = f"{kind}{_detail(node)}"
     return f"{label}({', '.join(draw(one) for one in node.inputs)})"
 
 
@@ -77,7 +79,7 @@ def _detail(node: Node) -> str:
         return f"[{node.predicate}]"
     if isinstance(node, Project):
         return f"[{'; '.join(str(one) for one in node.outputs)}]"
-    if isinstance(node, Join | AntiJoin):
+    if isinstance(node, Join | AntiJoin | OuterJoin):
         return f"[{'; '.join(str(one) for one in node.predicates)}]" if node.predicates else ""
     if isinstance(node, Aggregate):
         keys = ", ".join(str(one) for one in node.keys)

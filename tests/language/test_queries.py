@@ -83,15 +83,15 @@ PLANS = [
     ),
     (
         "SELECT a.x, z FROM a LEFT JOIN b ON a.x = b.x",
-        "Project[a.x AS x; b.z AS z](Union(Join[(a.x = b.x)](a[UNBOUNDED], b[UNBOUNDED]), Project[ts; x; y; s; NULL AS ts; NULL AS x; NULL AS z](AntiJoin[(a.x = b.x)](a[UNBOUNDED], b[UNBOUNDED]))))",
+        "Project[a.x AS x; b.z AS z](LeftJoin[(a.x = b.x)](a[UNBOUNDED], b[UNBOUNDED]))",
     ),
     (
         "SELECT c.x, b.x FROM c RIGHT OUTER JOIN b ON c.x = b.x",
-        "Project[c.x AS x; b.x AS x_1](Union(Join[(c.x = b.x)](c[UNBOUNDED], b[UNBOUNDED]), Project[NULL AS ts; NULL AS x; ts; x; z](AntiJoin[(c.x = b.x)](b[UNBOUNDED], c[UNBOUNDED]))))",
+        "Project[c.x AS x; b.x AS x_1](RightJoin[(c.x = b.x)](c[UNBOUNDED], b[UNBOUNDED]))",
     ),
     (
         "SELECT x FROM c FULL JOIN b USING (x)",
-        "Project[coalesce(c.x, b.x) AS x](Union(Join[(c.x = b.x)](c[UNBOUNDED], b[UNBOUNDED]), Project[ts; x; NULL AS ts; NULL AS x; NULL AS z](AntiJoin[(c.x = b.x)](c[UNBOUNDED], b[UNBOUNDED])), Project[NULL AS ts; NULL AS x; ts; x; z](AntiJoin[(c.x = b.x)](b[UNBOUNDED], c[UNBOUNDED]))))",
+        "Project[coalesce(c.x, b.x) AS x](FullJoin[(c.x = b.x)](c[UNBOUNDED], b[UNBOUNDED]))",
     ),
     (
         "SELECT x FROM a WHERE NOT EXISTS (SELECT * FROM b [RANGE 5] WHERE b.x = a.x AND b.z > 1.5 AND y > 0)",
@@ -215,8 +215,8 @@ def test_columns_of_a_join_are_positions_side_by_side():
 
 
 def test_right_join_swaps_the_sides_of_its_condition():
-    union = query("SELECT c.x FROM c RIGHT JOIN b ON c.x = b.x").root.input
-    alone = union.inputs[1].input
+    join = query("SELECT c.x FROM c RIGHT JOIN b ON c.x = b.x").root.input
+    alone = join.branches.inputs[1].input
     assert [column.index for column in alone.predicates[0].arguments] == [4, 1]
 
 

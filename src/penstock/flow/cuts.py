@@ -22,6 +22,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Reliable,
     ToStream,
@@ -61,7 +62,9 @@ def _cuts(node: Node) -> list[Cut]:
 
 def _gathers(node: Node) -> bool:
     """Whether an operator asks for rows to be together."""
-    return isinstance(node, Join | AntiJoin | Aggregate | Reliable | Distinct | Intersect | Except | ToStream)
+    return isinstance(
+        node, Join | AntiJoin | OuterJoin | Aggregate | Reliable | Distinct | Intersect | Except | ToStream
+    )
 
 
 # ------------------------------------------------------------------ joins of joins

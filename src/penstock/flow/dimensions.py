@@ -10,6 +10,8 @@ The search goes from the root, which wants every row once, down to the scans:
     scan, filter, projection, RANGE, UNION ALL   any place will do
     join            parts that are equal in every result are dealt out by that; the others go everywhere
     anti join       the left as wanted; the right by an equal term, or everywhere
+    outer join      the side whose rows are kept as wanted, the other by an equal term, or everywhere;
+                    if both are kept, both by equal terms
     GROUP BY        by a key of the group
     DISTINCT, INTERSECT, EXCEPT, ISTREAM, DSTREAM
                     by a column: equal rows are together
@@ -43,6 +45,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Reliable,
@@ -52,7 +55,7 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
-from penstock.plan.pattern import is_table
+from penstock.plan.pattern import is_lookup, is_table
 from penstock.plan.windows import Announced, Rows, Unbounded
 
 Key = tuple[Expression, ...]
@@ -96,7 +99,9 @@ def goes_anywhere(node: Node) -> bool:
         return not isinstance(node.window, Rows | Announced) and goes_anywhere(node.input)
     if isinstance(node, Join):
         return all(map(goes_anywhere, node.inputs)) and sum(not is_table(i) for i in node.inputs) == 1
-    return isinstance(node, Filter | Project | Union) and all(map(goes_anywhere, node.inputs))
+    if isinstance(node, OuterJoin) and not is_lookup(node):
+        return False
+    return isinstance(node, Filter | Project | Union | OuterJoin) and all(map(goes_anywhere, node.inputs))
 
 
 def merged(ways: Sequence[Dimension]) -> list[Dimension]:
@@ -336,6 +341,53 @@ def _beside(node: AntiJoin, members: Members, everywhere: list[Dimension]) -> li
     return _side_by_side([left, _first(node.right, members.get(1, ())) or everywhere])
 
 
+def _outer(node: OuterJoin, want: Want) -> list[Dimension]:
+    everywhere = [_ways(i, _EVERYWHERE) for i in node.inputs]
+    if want is _EVERYWHERE:
+        return _side_by_side(everywhere)
+    classes = Classes(node.predicates, [i.schema for i in node.inputs])
+    if not isinstance(want, Place):
+        return _beside_kept(node, _kept_members(node, classes, want), everywhere)
+    alone: list[Dimension] = []
+    if node.kind != "full":
+        kept = 0 if node.keeps_left else 1
+        alone = _side_by_side(
+            [merged(_ways(i, want)) if k == kept else everywhere[k] for k, i in enumerate(node.inputs)]
+        )
+    return alone + _alike([way for members in classes for way in _beside_kept(node, members, everywhere)])
+
+
+def _kept_members(node: OuterJoin, classes: Classes, term: Expression) -> Members:
+    """By which terms the sides can be dealt out so that results are where `term` says.
+
+    Of a side whose rows may be missing `term` would be NULL: only the kept side's columns tell.
+    """
+    if is_constant(term):
+        return {0: [term], 1: [term]}
+    if node.kind == "full":
+        return {}
+    width = len(node.left.schema)
+    read = [c.index for c in columns(term)]
+    if node.keeps_left:
+        return {**classes.of(0, term), 0: [term]} if max(read) < width else {}
+    if min(read) < width:
+        return {}
+    own = shifted(term, -width)
+    return {**classes.of(1, own), 1: [own]}
+
+
+def _beside_kept(
+    node: OuterJoin, members: Members, everywhere: Sequence[Sequence[Dimension]]
+) -> list[Dimension]:
+    """Sides whose rows are kept by one of their terms, the other by an equal one, or everywhere."""
+    keeps = (node.keeps_left, node.keeps_right)
+    each = []
+    for i, one in enumerate(node.inputs):
+        keyed = _first(one, members.get(i, ()))
+        each.append(keyed if keyed or keeps[i] else everywhere[i])
+    return _side_by_side(each)
+
+
 _RULES: dict[type, Callable[..., list[Dimension]]] = {
     Scan: _scan,
     Relation: _relation,
@@ -344,6 +396,7 @@ _RULES: dict[type, Callable[..., list[Dimension]]] = {
     Project: _project,
     Join: _join,
     AntiJoin: _anti,
+    OuterJoin: _outer,
     Distinct: _distinct,
     Union: _union,
     Intersect: _set_operation,

@@ -7,8 +7,20 @@ same rows alive as one that saw them all; everything told before that has ended 
 
 from __future__ import annotations
 
-from penstock.plan.nodes import Filter, Join, Node, Project, Relation, Scan, ToStream, Union, Windowed
+from penstock.plan.nodes import (
+    Filter,
+    Join,
+    Node,
+    OuterJoin,
+    Project,
+    Relation,
+    Scan,
+    ToStream,
+    Union,
+    Windowed,
+)
 from penstock.plan.partial import is_estimates
+from penstock.plan.pattern import is_lookup
 from penstock.plan.windows import Announced, Range, Rows
 
 _FOR_EVER = None
@@ -57,6 +69,8 @@ def _lives(node: Node) -> tuple[int, bool] | None:
         case Windowed() | Filter() | Project() | Union():
             return lives, ends
         case Join() if _forward_only(node):
+            return lives, ends
+        case OuterJoin() if is_lookup(node):
             return lives, ends
         case ToStream():
             return (lives, False) if ends else _FOR_EVER

@@ -10,7 +10,7 @@ from penstock.operators.conditions import offsets, take_apart
 from penstock.operators.expressions.parts import raises
 from penstock.operators.fifo_join import is_connected
 from penstock.plan.expressions import Expression, columns
-from penstock.plan.nodes import Filter, Join, Node, Scan, Windowed
+from penstock.plan.nodes import Filter, Join, Node, Project, Scan, Windowed
 from penstock.plan.windows import Range, Unbounded
 
 
@@ -98,3 +98,15 @@ def shared_joins(node: Node) -> Iterator[SharedJoin]:
 def meeting_streams(node: Node) -> set[str]:
     """The streams that joins of a plan would keep in shared SteMs."""
     return {scan.stream.name.lower() for found in shared_joins(node) for scan in found.scans}
+
+
+def is_stateless(node: Node, meets: bool) -> bool:
+    """A projection of what is shared: of a selection of a stream, or of a join with nothing left to be tested."""
+    while isinstance(node, Project):
+        if any(raises(n.expression) for n in node.outputs):
+            return False
+        node = node.input
+    if isinstance(node, Join):
+        found = shared_join(node) if meets else None
+        return found is not None and not found.tests
+    return is_leaf(node.input if isinstance(node, Filter) else node)

@@ -24,17 +24,17 @@ from penstock.language.syntax import (
     WindowSyntax,
 )
 from penstock.plan.catalog import Catalog, Stream, Table
-from penstock.plan.expressions import Column, Expression, Literal, Named, columns, rewrite, shifted
+from penstock.plan.expressions import Column, Expression, Named, columns, shifted
 from penstock.plan.functions import FunctionError, call
 from penstock.plan.nodes import (
     AntiJoin,
     Filter,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Scan,
-    Union,
     Windowed,
 )
 from penstock.plan.windows import Range, Rows, Unbounded, Window
@@ -223,7 +223,8 @@ class Inputs:
         a, b = left.node(), right.node()
         if syntax.kind == "ANTI":
             return From([AntiJoin(a, b, tuple(on))], left.scope)
-        return From([_outer(a, b, on, syntax.kind)], scope)
+        keeps = (syntax.kind != "RIGHT", syntax.kind != "LEFT")
+        return From([OuterJoin(a, b, tuple(on), *keeps)], scope)
 
     def _on(self, syntax: JoinInput, scope: Scope) -> list[Expression]:
         if syntax.on is None:
@@ -263,29 +264,3 @@ def _named_as(node: Node, names: list[str], alias: str) -> Node:
         return node
     columns = [Column(i, f.type, f.name) for i, f in enumerate(node.schema)]
     return Project(node, tuple(Named(c, n) for c, n in zip(columns, names, strict=True)), alias)
-
-
-def _outer(left: Node, right: Node, on: list[Expression], kind: str) -> Node:
-    """Outer joins are the inner one, and the rows without a partner beside NULLs."""
-    branches: list[Node] = [Join((left, right), tuple(on))]
-    wide, narrow = len(left.schema), len(right.schema)
-    if kind in ("LEFT", "FULL"):
-        alone = AntiJoin(left, right, tuple(on))
-        branches.append(Project(alone, _columns(left) + _nulls(right)))
-    if kind in ("RIGHT", "FULL"):
-        swapped = tuple(rewrite(p, lambda c: _swap(c, wide, narrow)) for p in on)
-        branches.append(Project(AntiJoin(right, left, swapped), _nulls(left) + _columns(right)))
-    return Union(tuple(branches))
-
-
-def _swap(column: Column, wide: int, narrow: int) -> Column:
-    index = column.index + narrow if column.index < wide else column.index - wide
-    return Column(index, column.type, column.name)
-
-
-def _columns(node: Node) -> tuple[Named, ...]:
-    return tuple(Named(Column(i, f.type, f.name), f.name) for i, f in enumerate(node.schema))
-
-
-def _nulls(node: Node) -> tuple[Named, ...]:
-    return tuple(Named(Literal(None, f.type), f.name) for f in node.schema)

@@ -24,6 +24,7 @@ from penstock.operators.contract import ABSENT, Site, empty, in_order, placed, s
 from penstock.operators.negatives import Negatives
 from penstock.plan.edges import Edge
 from penstock.plan.expressions import Expression, columns
+from penstock.plan.pattern import Pattern
 from penstock.state.arena import Slab
 from penstock.state.linked import LinkedRoster
 
@@ -36,7 +37,13 @@ class AntiJoinOperation:
         predicates: Sequence[Expression],
         edges: Sequence[Edge],
         needed: frozenset[int],
+        *,
+        lookup: bool = False,
     ) -> None:
+        """`lookup`: the right is a table as it is when a left row comes; what becomes of it later is no matter."""
+        if lookup:
+            edges = [edges[0], Edge(Pattern.STRICT)]
+        self._lookup = lookup
         equalities, residuals = take_apart(predicates, schemas)
         self._tester = Tester(site)
         self._tests = [r.whole for r in residuals]
@@ -87,10 +94,11 @@ class AntiJoinOperation:
         found = [
             (l_new, left.ts[l_new], np.zeros(len(l_new), np.int64)),
             (l_gone, left.end[l_gone], np.zeros(len(l_gone), np.int64)),
-            self._met(right, r_new, right.ts[r_new], left, tie=True, delta=1),
             self._met_by(l_new, left.ts[l_new]),
-            self._met(right, r_ended, right.end[r_ended], left, tie=False, delta=-1),
         ]
+        if not self._lookup:
+            found.append(self._met(right, r_new, right.ts[r_new], left, tie=True, delta=1))
+            found.append(self._met(right, r_ended, right.end[r_ended], left, tie=False, delta=-1))
         slots, times, deltas = (np.concatenate(p) for p in zip(*found, strict=True))
         out = self._transitions(slots, times, deltas) if len(slots) else empty(self._width)
         left.finish()
@@ -152,7 +160,7 @@ class AntiJoinOperation:
     def _met_by(self, rows: Array, times: Ints) -> tuple[Array, Ints, Ints]:
         """Left `rows`, once for each right row alive that matches."""
         left, right = self._sides
-        found, partner = self._probe(left, rows, times, right, False)
+        found, partner = self._probe(left, rows, times, right, self._lookup)
         slots, at = self._pass(rows[found], partner, times[found])
         return slots, at, np.ones(len(slots), np.int64)
 

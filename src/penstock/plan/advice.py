@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, Relation, Reliable, Windowed
-from penstock.plan.pattern import Pattern, group_root, judge, judge_query, pattern
+from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, OuterJoin, Relation, Reliable, Windowed
+from penstock.plan.pattern import Pattern, group_root, is_lookup, judge, judge_query, pattern
 
 
 def causes(root: Node) -> list[Node]:
@@ -17,12 +17,19 @@ def _causes(node: Node) -> Iterator[Node]:
     if pattern(node) is not Pattern.STRICT:
         return
     below = [i for i in node.inputs if pattern(i) is Pattern.STRICT]
-    if not below or isinstance(node, Except | AntiJoin | Reliable):
+    if not below or _is_cause(node):
         yield node
     if isinstance(node, Reliable):
         below = []  # the GROUP BYs below are its own
     for one in below:
         yield from _causes(one)
+
+
+def _is_cause(node: Node) -> bool:
+    """Whether an operator ends rows early whatever its inputs do."""
+    if isinstance(node, OuterJoin):
+        return not is_lookup(node)
+    return isinstance(node, Except | AntiJoin | Reliable)
 
 
 def advice(root: Node) -> list[str]:
@@ -48,6 +55,7 @@ def _what(node: Node) -> str:
         Aggregate: "GROUP BY",
         Reliable: "GROUP BY with ranks",
         Except: "EXCEPT",
+        OuterJoin: "outer join",
     }
     return named.get(type(node), "NOT EXISTS")
 

@@ -34,6 +34,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Reliable,
@@ -208,6 +209,22 @@ class _Model:
             cost, left.size + right.size, (left, right),
         )  # fmt: skip
 
+    def outer_join(self, node: OuterJoin, inputs: Sequence[Estimate]) -> Estimate:
+        """Its branches, over inputs that are there once."""
+        known = {id(below): its for below, its in zip(node.inputs, inputs, strict=True)}
+        made: list[Estimate] = []
+
+        def of(one: Node) -> Estimate:
+            if id(one) not in known:
+                made.append(_RULES[type(one)](self, one, tuple(map(of, one.inputs))))
+                return made[-1]
+            return known[id(one)]
+
+        found = of(node.branches)
+        cost, state = sum(one.cost for one in made), sum(one.state for one in made)
+        values = tuple(v for i in inputs for v in i.values)
+        return Estimate(found.rate, found.back, found.size, values, cost, state, tuple(inputs))
+
     def _matched(self, node: AntiJoin | Except, pairs: float) -> float:
         """The share of left rows with a match: those a Poisson process of this mean does not miss."""
         if isinstance(node, AntiJoin) and self.known.matches:
@@ -354,6 +371,7 @@ _RULES: dict[type, Callable[..., Estimate]] = {
     Project: _Model.project,
     Join: _Model.join,
     AntiJoin: _Model.anti_join,
+    OuterJoin: _Model.outer_join,
     Distinct: _Model.distinct,
     Union: _Model.union,
     Intersect: _Model.intersect,

@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Reliable,
@@ -94,6 +95,11 @@ def _anti(node: AntiJoin) -> str:
     return "anti join" + (f" on {' AND '.join(str(p) for p in node.predicates)}" if node.predicates else "")
 
 
+def _outer(node: OuterJoin) -> str:
+    on = " AND ".join(str(p) for p in node.predicates)
+    return f"{node.kind} join" + (f" on {on}" if on else " (every pair)")
+
+
 def _aggregate(node: Aggregate) -> str:
     parts = ", ".join(str(a) for a in node.aggregations) or "nothing"
     return f"aggregate {parts}" + (f" by {', '.join(str(k) for k in node.keys)}" if node.keys else "")
@@ -117,6 +123,7 @@ _TITLES: dict[type[Node], Callable[..., str]] = {
     Project: lambda n: f"project {', '.join(str(o) for o in n.outputs)}",
     Join: _join,
     AntiJoin: _anti,
+    OuterJoin: _outer,
     Distinct: lambda _: "distinct",
     Union: lambda n: f"union of {len(n.inputs)}",
     Intersect: lambda n: "intersect all" if n.all else "intersect",

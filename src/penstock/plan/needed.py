@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.plan.expressions import Expression, columns
-from penstock.plan.nodes import Aggregate, AntiJoin, Filter, Join, Node, Project, Union, Windowed
+from penstock.plan.nodes import (
+    Aggregate,
+    AntiJoin,
+    Filter,
+    Join,
+    Node,
+    OuterJoin,
+    Project,
+    Union,
+    Windowed,
+)
 from penstock.plan.windows import Rows
 
 Needed = frozenset[int]
@@ -26,7 +36,7 @@ def needed_below(node: Node, needed: Needed) -> list[Needed]:
             return [needed | _read([node.predicate])]
         case Project():
             return [_read(node.outputs[i].expression for i in needed)]
-        case Join():
+        case Join() | OuterJoin():
             return _side_by_side(node.inputs, needed | _read(node.predicates))
         case AntiJoin():
             left, right = _side_by_side(node.inputs, _read(node.predicates))

@@ -7,13 +7,22 @@ rules move things about; `operators` run them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.data.schema import Field, Schema
 from penstock.data.types import Type
 from penstock.plan.catalog import Stream, Table
-from penstock.plan.expressions import Aggregation, Column, Expression, Named
+from penstock.plan.expressions import (
+    Aggregation,
+    Column,
+    Expression,
+    Literal,
+    Named,
+    columns,
+    rewrite,
+    shifted,
+)
 from penstock.plan.windows import Window
 
 
@@ -138,6 +147,41 @@ class AntiJoin:
     @property
     def schema(self) -> Schema:
         return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """Pairs that satisfy every predicate, and rows without a partner beside NULLs (LEFT, RIGHT, FULL).
+
+    One node with each input once, so that plans grow with the text; `branches` says what it means.
+    """
+
+    left: Node
+    right: Node
+    predicates: tuple[Expression, ...]
+    """Over left's schema followed by right's."""
+    keeps_left: bool
+    """Whether left rows without a partner are results."""
+    keeps_right: bool
+    schema: Schema = field(init=False, repr=False, compare=False)
+    branches: Union = field(init=False, repr=False, compare=False)
+    """The same as the union of a join and anti joins, over the very same inputs: what runs."""
+
+    def __post_init__(self) -> None:
+        if not (self.keeps_left or self.keeps_right):
+            raise ValueError("an outer join keeps rows of one side at least")
+        object.__setattr__(self, "schema", self.left.schema + self.right.schema)
+        object.__setattr__(self, "branches", _branches(self))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def kind(self) -> str:
+        if self.keeps_left and self.keeps_right:
+            return "full"
+        return "left" if self.keeps_left else "right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +345,51 @@ class ToStream:
 
 
 Node = (
-    Scan | Relation | Windowed | Filter | Project | Join | AntiJoin | Distinct
+    Scan | Relation | Windowed | Filter | Project | Join | AntiJoin | OuterJoin | Distinct
     | Union | Intersect | Except | Aggregate | Reliable | ToStream
 )  # fmt: skip
+
+
+def _branches(node: OuterJoin) -> Union:
+    left, right = node.left, node.right
+    wide, narrow = len(left.schema), len(right.schema)
+    found: list[Node] = [_pairs(node, wide)]
+    if node.keeps_left:
+        found.append(
+            Project(AntiJoin(left, right, node.predicates), _columns(left.schema) + _nulls(right.schema))
+        )
+    if node.keeps_right:
+
+        def swapped(column: Column) -> Column:
+            index = column.index + narrow if column.index < wide else column.index - wide
+            return Column(index, column.type, column.name)
+
+        predicates = tuple(rewrite(p, swapped) for p in node.predicates)
+        found.append(Project(AntiJoin(right, left, predicates), _nulls(left.schema) + _columns(right.schema)))
+    return Union(tuple(found))
+
+
+def _pairs(node: OuterJoin, wide: int) -> Join:
+    """What concerns one side alone is asked below the join, as joins expect it."""
+    left, right = node.left, node.right
+    both = []
+    for predicate in node.predicates:
+        read = [c.index for c in columns(predicate)]
+        if read and max(read) < wide:
+            left = Filter(left, predicate)
+        elif read and min(read) >= wide:
+            right = Filter(right, shifted(predicate, -wide))
+        else:
+            both.append(predicate)
+    return Join((left, right), tuple(both))
+
+
+def _columns(schema: Schema) -> tuple[Named, ...]:
+    return tuple(Named(Column(i, f.type, f.name), f.name) for i, f in enumerate(schema))
+
+
+def _nulls(schema: Schema) -> tuple[Named, ...]:
+    return tuple(Named(Literal(None, f.type), f.name) for f in schema)
 
 
 def same_types(what: str, inputs: tuple[Node, ...]) -> None:

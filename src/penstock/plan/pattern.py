@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Reliable,
@@ -120,6 +121,7 @@ _NAMES: dict[type[Node], str] = {
     Relation: "a retroactive table",
     Except: "EXCEPT",
     AntiJoin: "NOT EXISTS",
+    OuterJoin: "an outer join",
     Aggregate: "GROUP BY",
     Join: "the join of a retroactive table",
     Reliable: "GROUP BY",
@@ -195,7 +197,25 @@ def _except(_: Except) -> Judged:
     return Judged(_STR, "rule 5: an arrival on the right takes results back")
 
 
-def _anti(_: AntiJoin) -> Judged:
+def is_lookup(node: OuterJoin) -> bool:
+    """Whether rows of one side look a plain table up as they come, and no later update reaches them."""
+    other = node.right if node.keeps_left else node.left
+    kept_once = node.keeps_left != node.keeps_right
+    return kept_once and is_table(other) and pattern(other) is not _STR
+
+
+def _outer(node: OuterJoin) -> Judged:
+    if is_lookup(node):
+        kept = node.left if node.keeps_left else node.right
+        if pattern(kept) is _STR:
+            return Judged(_STR, f"rule 3: {_from_below([kept])}")
+        return Judged(pattern(kept), "rule 1: a table looked up at arrival keeps the order")
+    return Judged(_STR, "rule 5: a partner takes back a row that was shown without one")
+
+
+def _anti(node: AntiJoin) -> Judged:
+    if is_table(node.right) and pattern(node.right) is not _STR:
+        return Judged(pattern(node.left), "rule 1: a table looked up at arrival keeps the order")
     return Judged(_STR, "rule 5: an arrival on the right takes results back")
 
 
@@ -221,6 +241,7 @@ _RULES: dict[type[Node], Callable[..., Judged]] = {
     Project: _same,
     Join: _join,
     AntiJoin: _anti,
+    OuterJoin: _outer,
     Distinct: _distinct,
     Union: _union,
     Intersect: _intersect,

@@ -4,6 +4,9 @@ Through projections (by substitution), unions and anti joins; into joins, and th
 What an anti join asks of its right input alone is asked there. Through what works value by value (DISTINCT, INTERSECT,
 EXCEPT, ISTREAM, DSTREAM, and GROUP BY if only keys are mentioned): a value passes with all its copies or with none.
 
+What is asked above an outer join of a side whose rows may be missing, and cannot be true of NULLs, makes
+these rows no results: a FULL JOIN becomes a LEFT JOIN, a LEFT JOIN an inner one. Of the kept side it goes below.
+
 Never below a count window: which rows are the last n would change. Nor below RSTREAM, which says all whenever anything
 changes, nor below the GROUP BY that a query ends in: with HAVING such a query sends '-', whatever HAVING says.
 """
@@ -22,6 +25,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Scan,
     StreamKind,
@@ -29,6 +33,7 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
+from penstock.plan.nulls import rejects_nulls
 from penstock.plan.windows import Range, Unbounded
 from penstock.rules.walk import with_inputs
 
@@ -66,6 +71,8 @@ def _push(node: Node, *, top: bool = False) -> Node:
         return _into_join(Join(node.inputs), _parts(node.predicates))
     if isinstance(node, AntiJoin) and node.predicates:
         return _into_anti_join(node)
+    if isinstance(node, OuterJoin) and node.predicates:
+        return _into_outer_join(node)
     return node
 
 
@@ -89,6 +96,8 @@ def _settle(node: Node, parts: Sequence[Expression], *, top: bool = False) -> No
             return _into_join(node, parts)
         case AntiJoin():
             return AntiJoin(_settle(node.left, parts), node.right, node.predicates)
+        case OuterJoin():
+            return _above_outer_join(node, parts)
         case Windowed(window=Range() | Unbounded()) if not isinstance(node.input, Scan):
             return Windowed(_settle(node.input, parts), node.window)
         case Intersect() | Except() | ToStream(kind=StreamKind.ISTREAM | StreamKind.DSTREAM):
@@ -129,6 +138,47 @@ def _into_anti_join(node: AntiJoin) -> Node:
 
     right, kept = _divided(_parts(node.predicates), is_of_right)
     return AntiJoin(node.left, _settle(node.right, [shifted(p, -width) for p in right]), tuple(kept))
+
+
+def _into_outer_join(node: OuterJoin) -> Node:
+    """What ON asks of the side alone whose rows are not kept is asked there: a row that fails it has no partner."""
+    width = len(node.left.schema)
+    parts = _parts(node.predicates)
+    left, right = node.left, node.right
+    if node.kind == "left":
+        own, kept = _divided(parts, lambda p: _reads(p, width, len(node.schema)))
+        right = _settle(right, [shifted(p, -width) for p in own])
+    elif node.kind == "right":
+        own, kept = _divided(parts, lambda p: _reads(p, 0, width))
+        left = _settle(left, own)
+    else:
+        kept = list(parts)
+    return OuterJoin(left, right, tuple(kept), node.keeps_left, node.keeps_right)
+
+
+def _above_outer_join(node: OuterJoin, parts: Sequence[Expression]) -> Node:
+    width, total = len(node.left.schema), len(node.schema)
+    # A row of one side without a partner has NULLs for the other side.
+    keeps_left = node.keeps_left and not any(rejects_nulls(p, range(width, total)) for p in parts)
+    keeps_right = node.keeps_right and not any(rejects_nulls(p, range(width)) for p in parts)
+    if not (keeps_left or keeps_right):
+        return _into_join(Join(node.inputs), (*_parts(node.predicates), *parts))
+    left, right = node.left, node.right
+    kept = list(parts)
+    if not keeps_right:
+        own, kept = _divided(kept, lambda p: _reads(p, 0, width))
+        left = _settle(left, own)
+    elif not keeps_left:
+        own, kept = _divided(kept, lambda p: _reads(p, width, total))
+        right = _settle(right, [shifted(p, -width) for p in own])
+    made = _into_outer_join(OuterJoin(left, right, node.predicates, keeps_left, keeps_right))
+    return Filter(made, conjunction(kept)) if kept else made
+
+
+def _reads(part: Expression, start: int, stop: int) -> bool:
+    """Whether an expression reads columns, all in this span."""
+    read = [c.index for c in columns(part)]
+    return bool(read) and min(read) >= start and max(read) < stop
 
 
 def _divided(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.errors import PlanError
-from penstock.plan.nodes import AntiJoin, Filter, Join, Node, Project, Relation, Scan, Windowed
-from penstock.plan.pattern import Pattern, is_table, pattern
+from penstock.plan.nodes import AntiJoin, Filter, Join, Node, OuterJoin, Project, Relation, Scan, Windowed
+from penstock.plan.pattern import Pattern, is_lookup, is_table, pattern
 from penstock.plan.windows import Rows
 from penstock.rules.walk import every
 
@@ -35,21 +35,26 @@ def _check_window(node: Node) -> None:
 
 
 def _check_tables(node: Node) -> None:
-    if isinstance(node, Join):
+    if isinstance(node, Join | OuterJoin):
         _check_join(node)
         return
     for below in node.inputs:
         if is_table(below) and not isinstance(node, Filter | Project):
-            table = _table(below)
-            if isinstance(node, AntiJoin) and below is node.right and table.table.retroactive:
-                continue
-            raise PlanError(
-                f"table {table.table.name} can only be read by a join with a stream",
-                hint="join it, or make it a RETROACTIVE TABLE for NOT EXISTS",
-            )
+            table = _table(below).table
+            if not table.retroactive:
+                raise PlanError(
+                    f"table {table.name} is looked up by rows as they come: it can only be read by a join with a stream",
+                    hint="join it with a stream (for NOT EXISTS: LEFT JOIN it and ask for IS NULL), or make it"
+                    " a RETROACTIVE TABLE, which NOT EXISTS reads too",
+                )
+            if not isinstance(node, AntiJoin):
+                raise PlanError(
+                    f"retroactive table {table.name} can only be read by a join or by NOT EXISTS",
+                    hint="join it with a stream, and put what stands above the table above the join",
+                )
 
 
-def _check_join(node: Join) -> None:
+def _check_join(node: Join | OuterJoin) -> None:
     tables = [_table(i) for i in node.inputs if is_table(i)]
     streams = [i for i in node.inputs if not is_table(i)]
     plain = [t for t in tables if not t.table.retroactive]
@@ -57,16 +62,22 @@ def _check_join(node: Join) -> None:
         raise PlanError("a join reads at least one stream", hint="tables are looked up by arriving rows")
     if not plain:
         return
+    if isinstance(node, OuterJoin) and not is_lookup(node):
+        raise PlanError(
+            f"table {plain[0].table.name} is looked up by rows as they come, so its own rows cannot be kept by an outer join",
+            hint="keep the stream's rows (stream LEFT JOIN table), or make it a RETROACTIVE TABLE",
+        )
     if len(plain) < len(tables):
         raise PlanError(
             f"table {plain[0].table.name} acts on later arrivals only and cannot be joined with a retroactive table",
-            hint="make both RETROACTIVE",
+            hint=f"make {plain[0].table.name} RETROACTIVE too",
         )
     for stream in streams:
         if pattern(stream) is Pattern.STRICT and not _count_window(stream):
             raise PlanError(
                 f"table {plain[0].table.name} acts on later arrivals only, so no join with it can stand above a STRICT input",
-                hint="join the table below the negation or aggregation, or make it RETROACTIVE",
+                hint="join the table with its stream first, below outer joins, negation and aggregation,"
+                " or make it RETROACTIVE",
             )
 
 

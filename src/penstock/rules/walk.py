@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from penstock.plan.nodes import (
@@ -14,6 +14,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Reliable,
     ToStream,
@@ -27,6 +28,14 @@ def every(node: Node) -> Iterator[Node]:
     yield node
     for below in node.inputs:
         yield from every(below)
+
+
+def down_to(node: Node, below: Sequence[Node]) -> Iterator[Node]:
+    """A node and all below it, but neither these nodes nor what is below them."""
+    if not any(node is one for one in below):
+        yield node
+        for one in node.inputs:
+            yield from down_to(one, below)
 
 
 def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -45,7 +54,7 @@ def rebuilt(node: Node, inputs: tuple[Node, ...]) -> Node:
         return replace(node, input=inputs[0])
     if isinstance(node, Reliable):
         return replace(node, rows=inputs[0], expired=inputs[1])
-    if isinstance(node, AntiJoin | Intersect | Except):
+    if isinstance(node, AntiJoin | OuterJoin | Intersect | Except):
         return replace(node, left=inputs[0], right=inputs[1])
     if isinstance(node, Join | Union):
         return replace(node, inputs=inputs)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.flow.cuts import with_first
-from penstock.flow.meetings import SharedJoin, is_leaf, shared_join
+from penstock.flow.meetings import SharedJoin, is_leaf, is_stateless, shared_join
 from penstock.flow.stem import FAR, Input
 from penstock.flow.stem import Equality as KeysEqual
 from penstock.kernels import bags, sets
@@ -20,9 +20,9 @@ from penstock.operators.bags import BagOperation
 from penstock.operators.conditions import take_apart
 from penstock.operators.contract import Operator, Site
 from penstock.operators.evaluate import Evaluator
-from penstock.operators.expressions.parts import raises
 from penstock.operators.fifo_join import FifoJoin, is_connected
 from penstock.operators.join import MultiwayJoin
+from penstock.operators.lookup_anti import LookupAntiJoin
 from penstock.operators.met import Met
 from penstock.operators.negatives import Negatives
 from penstock.operators.reliable import ReliableAnswers
@@ -52,6 +52,7 @@ from penstock.plan.nodes import (
     Intersect,
     Join,
     Node,
+    OuterJoin,
     Project,
     Relation,
     Reliable,
@@ -64,6 +65,7 @@ from penstock.plan.pattern import Pattern, is_table, pattern
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Expiry, Upkeep
 from penstock.plan.windows import Announced, Range, Rows
+from penstock.rules.walk import down_to
 from penstock.runtime.pipeline import Key, Pipeline
 from penstock.state.arena import Arena
 from penstock.state.strings import Strings
@@ -109,18 +111,6 @@ def build(
     return pipeline
 
 
-def _is_stateless(node: Node, meets: bool) -> bool:
-    """A projection of what is shared: of a selection of a stream, or of a join with nothing left to be tested."""
-    while isinstance(node, Project):
-        if any(raises(n.expression) for n in node.outputs):
-            return False
-        node = node.input
-    if isinstance(node, Join):
-        found = shared_join(node) if meets else None
-        return found is not None and not found.tests
-    return is_leaf(node.input if isinstance(node, Filter) else node)
-
-
 class _Builder:
     def __init__(
         self,
@@ -146,16 +136,20 @@ class _Builder:
         """Nodes, by identity, of which somebody wants to be told every end."""
         self._path: list[Node] = []
         """The node that is being built, last, below those that wait for it."""
+        self._built: dict[int, int] = {}
+        """Stages of nodes, by identity, that several operators of one node read."""
         self._aware = upkeep.expiry.aware
         self._replacing = root.group if root.judged.pattern is not Pattern.STRICT else None
         pipeline.told = self._tells(root.node) and self._replacing is None
         self._shares = shares if self._aware and upkeep.expiry is not Expiry.NEGATIVE else None
         pipeline.shares = self._shares is not None
         pipeline.meets = pipeline.shares and meets
-        pipeline.lazy = pipeline.shares and _is_stateless(root.node, meets)
+        pipeline.lazy = pipeline.shares and is_stateless(root.node, meets)
 
     def build(self, node: Node, needed: Needed) -> int:
         """The number of the stage (or source) that gives this node's changes."""
+        if id(node) in self._built:
+            return self._built[id(node)]
         self._path.append(node)
         stage = _BUILDERS[type(node)](self, node, needed)
         self._path.pop()
@@ -347,8 +341,24 @@ class _Builder:
     def anti_join(self, node: AntiJoin, needed: Needed) -> int:
         below = self._below(node, needed)
         schemas = (node.left.schema, node.right.schema)
-        operator = AntiJoinOperation(self._site(), schemas, node.predicates, self._edges(node), needed)
+        edges = self._edges(node)
+        lookup = is_table(node.right) and pattern(node.right) is not Pattern.STRICT
+        operator: Operator
+        if lookup and not edges[0].matches:
+            operator = LookupAntiJoin(self._site(), schemas, node.predicates)
+        else:
+            operator = AntiJoinOperation(self._site(), schemas, node.predicates, edges, needed, lookup=lookup)
         return self._stage(operator, *below)
+
+    def outer_join(self, node: OuterJoin, needed: Needed) -> int:
+        """Its branches, over inputs that run once."""
+        for below, read in zip(node.inputs, needed_below(node, needed), strict=True):
+            self._built[id(below)] = self.build(below, read)
+        stage = self.build(node.branches, needed)
+        for below in node.inputs:
+            del self._built[id(below)]
+        self._pipeline.parts[id(node)] = [id(one) for one in down_to(node.branches, node.inputs)]
+        return stage
 
     def union(self, node: Union, needed: Needed) -> int:
         below = self._below(node, needed)
@@ -422,6 +432,7 @@ _BUILDERS: dict[type, Callable[..., int]] = {
     Project: _Builder.project,
     Join: _Builder.join,
     AntiJoin: _Builder.anti_join,
+    OuterJoin: _Builder.outer_join,
     Union: _Builder.union,
     Distinct: _Builder.distinct,
     Intersect: _Builder.intersect,

@@ -125,7 +125,7 @@ def migrated(
     plain = build(new, evaluator, strings, now + 1, upkeep, may_move=True)
     saved = {}
     for was, is_ in found.kept:
-        for before, after in zip(pipeline.names.get(id(was), ()), plain.names.get(id(is_), ()), strict=True):
+        for before, after in zip(pipeline.names_of(was), plain.names_of(is_), strict=True):
             for name in [n for n in arrays if n.startswith(f"{before}.")]:
                 saved[after + name.removeprefix(before)] = arrays[name]
     arena = Arena(saved, partly=True)

@@ -59,6 +59,8 @@ class Pipeline:
     """By the same: which stage (or source) gives the node's changes."""
     names: dict[int, list[str]] = field(default_factory=dict)
     """By the same: how the names of its arrays begin."""
+    parts: dict[int, list[int]] = field(default_factory=dict)
+    """By the same: nodes of another form of the node, by identity, that run in its place."""
     _counting: list[Counts] | None = None
     """Operators that count partial results, once somebody has asked."""
 
@@ -135,9 +137,19 @@ class Pipeline:
                 return None
         return None
 
+    def operators_of(self, node: Node) -> list[Operator]:
+        """What runs a node."""
+        nodes = (id(node), *self.parts.get(id(node), ()))
+        return [operator for one in nodes for operator in self.operators.get(one, ())]
+
+    def names_of(self, node: Node) -> list[str]:
+        """How the names of its arrays begin."""
+        nodes = (id(node), *self.parts.get(id(node), ()))
+        return [name for one in nodes for name in self.names.get(one, ())]
+
     def holdings(self, node: Node) -> list[Holding]:
         """What the operators of a node remember now."""
-        held = [one for one in self.operators.get(id(node), ()) if isinstance(one, Holds)]
+        held = [one for one in self.operators_of(node) if isinstance(one, Holds)]
         return [holding for one in held for holding in one.holdings()]
 
     def saved(self) -> Arena:
@@ -158,8 +170,8 @@ class Pipeline:
     def counted(self, node: Node | None = None) -> dict[str, int]:
         """Partial results of a node's operators, or of all: made, suppressed, questions asked; of trees rows that were set aside, partial results made
         after all, and bytes spared, too."""
-        own = None if node is None else self.operators.get(id(node), ())
-        told = [one.counted() for one in self.counts if own is None or one in own]
+        own = None if node is None else {id(one) for one in self.operators_of(node)}
+        told = [one.counted() for one in self.counts if own is None or id(one) in own]
         return {
             what: sum(one[what] for one in told if what in one)
             for what in ("made", "suppressed", "suspended", "resumed", "spared", "asked")
