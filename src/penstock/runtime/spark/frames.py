@@ -20,6 +20,8 @@ from penstock.runtime.spark import kafka
 from penstock.runtime.spark.laid import for_spark
 from penstock.runtime.spark.places import Place, make_folder, uri, whole
 
+FILE_AGE = "36500d"
+"""How much older than the newest file one may be that is still read."""
 OBSERVED = "penstock:"
 """Begins the names of what Spark counts for us."""
 
@@ -67,7 +69,10 @@ def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
     """The frame of a declared stream: what USING names, or the folder that `push` fills."""
     if stream.format is None:
         make_folder(pushed)
-        return spark.readStream.schema(ddl(stream.schema)).parquet(uri(pushed))
+        # Spark leaves out files that are a week older than the newest one it has seen: after a clock that was once far
+        # ahead was set right, those would be all that are pushed.
+        reader = spark.readStream.schema(ddl(stream.schema)).option("maxFileAge", FILE_AGE)
+        return reader.parquet(uri(pushed))
     options = dict(stream.options)
     if stream.format.lower() == "kafka":
         reader = spark.readStream.format(stream.format).options(**options)
