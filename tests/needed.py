@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -31,3 +32,11 @@ def java() -> None:
     """Spark needs it."""
     if found_java() is None:
         missing(f"Spark needs Java {OLDEST} or newer; {how_to_install()}")
+
+
+def mounts() -> None:
+    """A file system of the test's own is mounted."""
+    if not Path("/dev/fuse").exists():
+        missing("power cuts are simulated over FUSE, and there is no /dev/fuse")
+    if os.getuid() != 0:
+        missing("power cuts are simulated on a file system that only root may mount")

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from .volatile import ROOT, Inode, VolatileFileSystem
+from .volatile import Inode, VolatileFileSystem
 
 MAX_WRITE = 1 << 17
 _LARGEST_REQUEST = MAX_WRITE + (1 << 14)
@@ -41,13 +41,6 @@ def mount(place: Path) -> int:
 
 def unmount(place: Path) -> None:
     _libc.umount2(bytes(place), 2)  # detached, whoever still has something open
-
-
-def can_mount() -> str | None:
-    """Why nothing can be mounted here; None if it can."""
-    if not Path("/dev/fuse").exists():
-        return "there is no /dev/fuse"
-    return None if os.getuid() == 0 else "only root may mount"
 
 
 class Server:
@@ -246,6 +239,3 @@ def _attributes(inode: Inode) -> bytes:
         inode.number, inode.size, -(-inode.size // 512), *seconds, *parts,
         inode.mode, max(inode.links, 1), inode.uid, inode.gid, 0, 4096, 0,
     )  # fmt: skip
-
-
-__all__ = ["ROOT", "Server", "can_mount", "mount", "unmount"]

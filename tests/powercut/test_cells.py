@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ import pytest
 from penstock.errors import StateError
 from penstock.runtime.spark import cell as cells
 from penstock.runtime.spark.cell import Cell
+from tests import needed
 from tests.spark.test_cell import NUMBER, Driver, straight
 from tests.spark.test_sessions import drawn, told
 
-from . import fuse
 from .mounted import Volatile, mounted
 from .volatile import Loss
 
@@ -64,11 +63,7 @@ def _run(disk: Volatile, rng: random.Random, cuts: int) -> tuple[Driver, int]:
 def test_cells_answer_alike_after_power_cuts(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reason = fuse.can_mount()
-    if reason is not None:
-        if os.environ.get("CI"):
-            pytest.fail(f"power cuts are not tested: {reason}")
-        pytest.skip(reason)
+    needed.mounts()
     monkeypatch.setattr(cells, "LEAST_LOG", 4000)
     monkeypatch.setattr(cells, "LEAST_STEPS", 2)
     rows = drawn(11, 60)

@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from . import fuse
+from tests import needed
+
 from .mounted import Volatile, mounted
 from .volatile import Loss
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Volatile]:
-    reason = fuse.can_mount()
-    if reason is not None:
-        if os.environ.get("CI"):
-            pytest.fail(f"power cuts are not tested: {reason}")
-        pytest.skip(reason)
+    needed.mounts()
     with mounted(tmp_path / "disk") as made:
         yield made
 
