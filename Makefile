@@ -11,7 +11,7 @@ JOBS ?= 2
 # Python keeps the modules it has compiled, whatever it is told: every process of a flow on Spark reads them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo figures test ready check soak soak-crowd soak-spark chaos format clean
+.PHONY: demo figures test ready check soak soak-crowd soak-spark chaos powercuts format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -49,6 +49,11 @@ soak-spark: $(WARM)
 KILLS ?= 500
 chaos: $(WARM)
 	$(BIN)/python -m tests.chaos.campaign --kills $(KILLS) $(ARGS)
+
+# Cut the power under a flow on Spark whose disk forgets what was not synced; CUTS says how often. Needs root and FUSE.
+CUTS ?= 2000
+powercuts: $(WARM)
+	$(BIN)/python -m tests.powercut.campaign --cuts $(CUTS) $(ARGS)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
