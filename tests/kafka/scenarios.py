@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from scripts import kafka
 
 import penstock
+from penstock.runtime.spark import kafka as kafka_sink
 from penstock.runtime.spark import sinks
 from penstock.runtime.spark.local import local_spark
 from penstock.runtime.spark.store import read_json, write_json
@@ -48,7 +49,7 @@ def spark() -> Iterator[SparkSession]:
     # Most of the time goes into code that runs once.
     quick = "--driver-java-options '-XX:TieredStopAtLevel=1 -Xss16m'"
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} {quick} pyspark-shell"
-    made = local_spark("local[2]", "penstock kafka tests")
+    made = local_spark("local[2,4]", "penstock kafka tests")  # tasks are repeated, as on a cluster
     yield made
     made.stop()
 
@@ -325,6 +326,80 @@ def test_of_a_step_half_written_only_the_rest_is_sent(topics: Topics, tmp_path: 
     place.rename(gone._note)
     gone(frame, 9)
     assert told(topics.read("new")) == whole, "the crash came before there was a topic"
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_task_that_is_repeated_sends_no_message_twice(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The first attempt fails after some messages: `before` they are in order, or `behind`, in the middle of sending."""
+    session = topics.session(tmp_path / "checkpoint", ["trades"])
+    session.query(QUERIES["bought"], name="bought")
+    options = {**topics.at, "topic": topics.name("out")}
+    sink: Any = sinks.writer(session.flow, "bought", "kafka", None, False, options)
+    at = BEGIN.replace(tzinfo=UTC)
+    changes = [("+", at + i * SECOND, None, "A" if i % 2 else "B", 1.0 * (i // 4)) for i in range(10)]
+    columns = "__op STRING, __ts TIMESTAMP, __exp TIMESTAMP, symbol STRING, price DOUBLE"
+    frame = topics.spark.createDataFrame(changes, columns).coalesce(1)
+    whole = expected(frame.toArrow())
+    failed = tmp_path / "failed"
+    topics.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+    try:
+        if where == "before":
+            frame = frame.mapInArrow(failing_once(str(failed)), frame.schema)
+        else:
+            save = kafka_sink.Topic._save
+
+            def fails_while_sending(topic: Any, messages: Any, step: int) -> None:
+                save(topic, messages.mapInArrow(failing_once(str(failed)), messages.schema), step)
+
+            monkeypatch.setattr(kafka_sink.Topic, "_save", fails_while_sending)
+        sink(frame, 1)
+        sink(frame, 1)
+    finally:
+        topics.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert failed.exists(), "the first attempt failed"
+    messages = topics.read("out")
+    assert told(messages) == whole
+    _what_happens_to_a_row_is_in_order(messages)
+    assert not list((tmp_path / "checkpoint" / "sinks").glob("*.claims/*"))
+
+
+def failing_once(mark: str) -> Any:
+    """Fails in front of the second batch, the first time."""
+
+    def fails(batches: Any) -> Any:
+        for number, batch in enumerate(batches):
+            if number and not Path(mark).exists():
+                Path(mark).touch()
+                raise OSError("lost")
+            yield batch
+
+    return fails
+
+
+def test_the_same_message_has_the_same_header_in_every_repetition(topics: Topics, tmp_path: Path) -> None:
+    """A reader can leave out what a producer that was cut off sends once more."""
+    session = topics.session(tmp_path, ["trades"])
+    session.query(QUERIES["bought"], name="bought")
+    options = {**topics.at, "topic": topics.name("out")}
+    sink = sinks.writer(session.flow, "bought", "kafka", None, False, options)
+    at = BEGIN.replace(tzinfo=UTC)
+    changes = [("+", at, None, symbol, price) for symbol in "AAB" for price in (1.0, 2.0, 2.0)]
+    columns = "__op STRING, __ts TIMESTAMP, __exp TIMESTAMP, symbol STRING, price DOUBLE"
+    frame = topics.spark.createDataFrame(changes, columns)
+    sink(frame.repartition(3), 1)
+    (place,) = (tmp_path / "sinks").glob("bought-*.json")
+    place.unlink()
+    sink(frame.orderBy(F.col("price").desc()).coalesce(1), 1)
+    reader = topics.spark.read.format("kafka").options(**topics.at, subscribe=topics.name("out"))
+    name = F.expr("CAST(headers[0].value AS STRING)").alias("name")
+    text = [F.col(c).cast("string").alias(c) for c in ("key", "value")]
+    found = reader.option("includeHeaders", "true").load().select(*text, name).collect()
+    assert len(found) == 2 * len(changes)
+    assert {found.count(message) for message in found} == {2}
+    own = [message["name"].rpartition("/") for message in found if '"A"' in message["key"]]
+    assert sorted(int(number) for _, _, number in own) == sorted([*range(1, 7)] * 2)
 
 
 def test_what_a_topic_cannot_be_is_refused(topics: Topics, tmp_path: Path) -> None:

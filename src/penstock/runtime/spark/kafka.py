@@ -4,9 +4,15 @@ A message that is read is a JSON object with the stream's columns. A change that
 `changes()`; its key is one with the columns that say which row it is about, so that what happens to a row stays in one
 partition, in order.
 
-Spark's writer gives every message at least once. A step is asked for again after a crash; the sink notes in the checkpoint when it
-begins a step and when the step is written. A step noted as written is not written again. Of one only begun, the
-messages that reached the topic are read back (each carries its flow, query and step in a header) and only the others are sent.
+Spark's writer sends every message at least once. To keep that from doubling messages:
+
+- Messages are numbered within their step and key; a header carries flow, query, step and number. The
+  numbers depend on content alone, so a repeated step gives the same message the same number.
+- The sink notes in the checkpoint when it begins a step and when the step is written. A step noted as
+  written is not sent again. Of one only begun, the messages in the topic are read back and only the
+  others are sent.
+- Only the first attempt of a task sends (`_send_once`). A task that Spark repeats sends nothing, and the sink
+  goes on as after a crash.
 """
 
 from __future__ import annotations
@@ -14,16 +20,19 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.errors import DataError
+from penstock.errors import DataError, StateError
 from penstock.plan.roots import Root
-from penstock.runtime.spark.places import Place
+from penstock.runtime.spark.places import Place, make_folder, remove_all
 from penstock.runtime.spark.store import read_json, write_json
+from penstock.runtime.spark.tasks import task_failures, wait_for_tasks
 
 MALFORMED = "_corrupt_record"
 """The column in which Spark puts the text that it could not read."""
@@ -31,6 +40,8 @@ SERVERS = "kafka.bootstrap.servers"
 HEADER = "penstock"
 SKEW = 600_000
 """Milliseconds by which the clocks of driver, executors and brokers may differ."""
+REPEATED = "repeated-"
+"""How the marks of attempts begin that found their task begun before."""
 
 
 # ---------------------------------------------------------------------- messages as rows
@@ -103,6 +114,7 @@ class Topic:
         name = f"{quote(query, safe='')}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
         self._who = f"{flow}/{name}"
         self._note = folder / f"{name}.json"
+        self._claims = folder / f"{name}.claims"
 
     def prepare(self, schema: str) -> None:
         """Brokers make topics, or an administrator does."""
@@ -111,26 +123,64 @@ class Topic:
         note = read_json(self._note) if self._note.exists() else {"step": 0, "written": True}
         if step < note["step"] or (step == note["step"] and note["written"]):
             return
-        messages = frame.select(_json(self._key).alias("key"), _json(frame.columns).alias("value"))
-        repeated = step == note["step"]
-        if repeated:
-            messages = messages.exceptAll(self._sent(frame, step, note["begun"]))
-        else:
+        messages = self._numbered(frame)
+        resumes = step == note["step"]
+        if not resumes:
             note = {"step": step, "written": False, "begun": int(1000 * time.time())}
             write_json(self._note, note)
-        # A cell lays down what happens to a row in order; a file that is read in parts, or compared, has lost it.
-        if repeated or frame.rdd.getNumPartitions() > self._cells():
-            messages = _in_order(messages, str(frame.schema["__ts"].dataType.simpleString()), self._cells())
-        label = F.struct(
-            F.lit(HEADER).alias("key"), F.lit(f"{self._who}/{step}").cast("binary").alias("value")
-        )
-        labelled = messages.withColumn("headers", F.array(label))
-        labelled.write.format("kafka").options(**self._options).save()
+        if resumes:
+            messages = self._unsent(messages, step, note["begun"])
+        rounds = task_failures(frame.sparkSession)
+        while not self._send(messages, step, repeatable=rounds > 1):
+            rounds -= 1
+            if not rounds:
+                raise StateError(
+                    f"topic {self._options['topic']}: tasks that write step {step} fail again and again",
+                    hint="see Spark's log for their errors",
+                )
+            messages = self._unsent(self._numbered(frame), step, note["begun"])
         write_json(self._note, {**note, "written": True})
 
-    def _sent(self, frame: DataFrame, step: int, begun: int) -> DataFrame:
+    def _numbered(self, frame: DataFrame) -> DataFrame:
+        """Keys and values of messages; those of one key in one partition, by time, ends first, and numbered so."""
+        messages = frame.select(
+            _json(self._key).alias("key"), _json(frame.columns).alias("value"), "__ts", "__op"
+        )
+        if frame.rdd.getNumPartitions() > 1:
+            messages = messages.repartition(self._cells(), "key")
+        order = Window.partitionBy("key").orderBy("__ts", F.col("__op").desc(), "value")
+        return messages.select("key", "value", F.row_number().over(order).alias("number"))
+
+    def _unsent(self, messages: DataFrame, step: int, begun: int) -> DataFrame:
+        """Messages of a step that are not in the topic, in order."""
+        rest = messages.join(self._sent(messages, step, begun), ["key", "value", "number"], "left_anti")
+        return rest.repartition(self._cells(), "key").sortWithinPartitions("key", "number")
+
+    def _send(self, messages: DataFrame, step: int, *, repeatable: bool) -> bool:
+        """Whether all messages were sent; not so if Spark has repeated a task. `repeatable`: it may."""
+        if not repeatable:
+            self._save(messages, step)
+            return True
+        claims = self._claims / uuid.uuid4().hex
+        make_folder(claims)
+        try:
+            self._save(messages.mapInArrow(_send_once(str(claims)), messages.schema), step)
+            if not any(place.name.startswith(REPEATED) for place in claims.iterdir()):
+                return True
+            wait_for_tasks(messages.sparkSession)
+            return False
+        finally:
+            remove_all(claims)
+
+    def _save(self, messages: DataFrame, step: int) -> None:
+        name = F.concat(F.lit(f"{self._who}/{step}/"), F.col("number").cast("string"))
+        label = F.struct(F.lit(HEADER).alias("key"), name.cast("binary").alias("value"))
+        labelled = messages.select("key", "value", F.array(label).alias("headers"))
+        labelled.write.format("kafka").options(**self._options).save()
+
+    def _sent(self, messages: DataFrame, step: int, begun: int) -> DataFrame:
         """The messages of a step that are in the topic."""
-        reader = frame.sparkSession.read.format("kafka").options(
+        reader = messages.sparkSession.read.format("kafka").options(
             **{k: v for k, v in self._options.items() if k.startswith("kafka.")},
             # A pattern, because a topic that is not there yet has no messages.
             subscribePattern=re.escape(self._options["topic"]),
@@ -138,19 +188,38 @@ class Topic:
             startingOffsetsByTimestampStrategy="latest",
             includeHeaders="true",
         )
-        label = F.lit(f"{self._who}/{step}")
-        ours = F.exists("headers", lambda h: (h["key"] == HEADER) & (h["value"].cast("string") == label))
-        return reader.load().where(ours).select(*[F.col(c).cast("string").alias(c) for c in ("key", "value")])
+        prefix = f"{self._who}/{step}/"
+        ours = F.filter(
+            "headers", lambda h: (h["key"] == HEADER) & h["value"].cast("string").startswith(prefix)
+        )
+        text = [F.col(c).cast("string").alias(c) for c in ("key", "value")]
+        found = reader.load().select(*text, F.get(ours, F.lit(0))["value"].cast("string").alias("name"))
+        number = F.substring_index("name", "/", -1).cast("int").alias("number")
+        return found.where("name IS NOT NULL").select("key", "value", number)
+
+
+def _send_once(claims: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Lets the first attempt of a task pass its messages on; later ones say that they were there, and pass none."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        from penstock.runtime.spark.places import claim, located
+
+        context = TaskContext.get()
+        assert context is not None
+        folder = located(claims)
+        if claim(folder / str(context.partitionId())):
+            yield from batches
+            return
+        claim(folder / f"{REPEATED}{context.taskAttemptId()}")
+        for _ in batches:
+            continue
+
+    return pass_on
 
 
 def _json(columns: list[str]) -> Column:
     """NULL is told, and times to the microsecond."""
     told = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
     return F.to_json(F.struct(*[f"`{c.replace('`', '``')}`" for c in columns]), told)
-
-
-def _in_order(messages: DataFrame, time_type: str, partitions: int) -> DataFrame:
-    """What has one key in one partition, by time, ends first."""
-    told = F.from_json("value", f"__op STRING, __ts {time_type}")
-    placed = messages.select("key", "value", told.alias("told")).repartition(partitions, "key")
-    return placed.sortWithinPartitions(F.col("told.__ts"), F.col("told.__op").desc()).drop("told")

@@ -194,6 +194,17 @@ def create(place: Place) -> IO[bytes]:
     return file
 
 
+def claim(place: Place) -> bool:
+    """Make an empty file; False if there is one. Of two processes that do it at once one succeeds, if mounted."""
+    if not isinstance(place, Path) and place.exists():
+        return False
+    try:
+        create(place).close()
+    except FileExistsError:
+        return False
+    return True
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
