@@ -18,6 +18,8 @@ from .scalar import Value
 from .trace import Cut, Heard, Trace, record
 
 Answers = dict[int, list[Row]]
+MOST_INSTANTS = 400
+"""Instants of one query at which the replayed changes are compared."""
 
 
 class Mismatch(AssertionError):
@@ -126,8 +128,8 @@ def relation(case: Case, index: int, heard: Heard, world: World, oracle: duck.Or
     instants |= {t for c in heard.changes for t in (c.ts, c.exp) if t is not None and first < t <= clock}
     instants |= {t - 1 for t in instants if t - 1 > since}
     chosen = sorted(instants)
-    if len(chosen) > 40:
-        chosen = sorted(random.Random(case.seed).sample(chosen, 40))
+    if len(chosen) > MOST_INSTANTS:
+        chosen = sorted(random.Random(case.seed).sample(chosen, MOST_INSTANTS))
     answers = oracle.answers(query, since, sorted({*chosen, *heard.snapshots}))
     for tau, got in heard.snapshots.items():
         if not same(answers[tau], got, query.types):

@@ -16,8 +16,8 @@ from ..scalar import DUCK_TYPES
 from .course import BEGINNING, Case
 from .play import Heard, record
 
-MOST_INSTANTS = 12
-"""Instants at which the changes of one query are added up."""
+FEWEST_INSTANTS, MOST_INSTANTS, MOST_ROWS = 12, 1500, 1_000_000
+"""Instants at which the changes of one query are added up, and rows of a stream times instants."""
 NEVER = 2**62
 
 
@@ -183,7 +183,8 @@ class Judge:
         times = np.concatenate([np.asarray(changes.column(c)) for c in ("__ts", "__exp")])
         times = np.concatenate([times, times - 1])
         times = np.unique(times[(times > low) & (times <= high)])
-        some = rng.choice(times, min(len(times), MOST_INSTANTS), replace=False).tolist()
+        most = min(max(MOST_ROWS // self.case.rows, FEWEST_INSTANTS), MOST_INSTANTS, len(times))
+        some = rng.choice(times, most, replace=False).tolist()
         return sorted({*(t for t in shown[-4:] if t > low), *some})
 
     # -- what is true -------------------------------------------------------------------------------------
