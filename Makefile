@@ -77,7 +77,7 @@ $(DEV): $(BIN)/python pyproject.toml
 ready: $(WARM) $(CLASSES)
 
 $(WARM): $(DEV) $(shell find src -name '*.py')
-	@$(BIN)/python -m penstock.surfaces.warm
+	@$(BIN)/penstock warm
 	@touch $@
 
 # Spark's Java classes, loaded and checked once for every Java that tests start; tests run without them too, but longer.

@@ -38,7 +38,7 @@ def test_help_lists_what_works_and_only_that() -> None:
     done = call("--help")
     assert done.returncode == 0
     commands = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert commands == ["run", "dry-run", "explain", "demo", "java", "bench", "figure"]
+    assert commands == ["run", "dry-run", "explain", "demo", "warm", "java", "bench", "figure"]
 
 
 def test_the_command_and_the_module_are_one_program() -> None:

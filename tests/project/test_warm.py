@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 from numba.core.registry import CPUDispatcher
@@ -25,6 +28,20 @@ s.advance(1)
 print(q.snapshot().to_pylist())
 """
 
+UNWARMED = """
+from penstock.surfaces.warm import warm
+from tests.project import programs
+from tests.project.test_warm import signatures
+warm()
+known = signatures()
+def shown(program):
+    for kernel, types in sorted(signatures() - known):
+        print(program, kernel, types)
+    known.update(signatures())
+programs.run_all(shown)
+print("nothing else")
+"""
+
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -32,7 +49,8 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
+        cwd=Path(__file__).parents[2],
         env={**os.environ, **environment},
     )
 
@@ -43,13 +61,40 @@ def kernels() -> list[tuple[str, CPUDispatcher]]:
     for module in pkgutil.iter_modules(penstock.kernels.__path__):
         held = vars(importlib.import_module(f"penstock.kernels.{module.name}"))
         found += [(n, k) for n, k in held.items() if isinstance(k, CPUDispatcher)]
-    inner = {name for _, kernel in found for name in kernel.py_func.__code__.co_names}
-    return [(name, kernel) for name, kernel in found if name not in inner]
+    inner = {id(called) for _, kernel in found for called in calls(kernel.py_func)}
+    return [(name, kernel) for name, kernel in found if id(kernel) not in inner]
+
+
+def calls(function: FunctionType) -> Iterator[object]:
+    """What a function's names stand for, also those looked up in a module."""
+    used = [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    for one in used:
+        yield one
+        if isinstance(one, ModuleType):
+            yield from (vars(one)[name] for name in function.__code__.co_names if name in vars(one))
+
+
+def signatures() -> set[tuple[str, str]]:
+    """Kernels with the types they are loaded for."""
+    return {(name, str(types)) for name, kernel in kernels() for types in kernel.signatures}
 
 
 def test_warming_compiles_every_kernel() -> None:
     warm()
     assert [name for name, kernel in kernels() if not kernel.signatures] == []
+
+
+def test_after_warming_programs_need_no_other_kernel() -> None:
+    """In a process of its own: what other tests have loaded must not count."""
+    done = run(UNWARMED)
+    assert done.stdout.splitlines() == ["nothing else"]
+
+
+def test_the_command_says_that_kernels_are_ready() -> None:
+    command = [sys.executable, "-m", "penstock", "warm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    assert re.fullmatch(r"kernels are ready: (all were compiled before|\d+ compiled in \d+ s)\n", done.stdout)
+    assert done.stderr == ""
 
 
 def test_importing_is_quick() -> None:
@@ -60,9 +105,12 @@ def test_importing_is_quick() -> None:
 @pytest.mark.slow
 def test_the_first_start_says_that_it_compiles_and_the_second_is_quick(tmp_path: Path) -> None:
     first = run(FIRST_ANSWER, NUMBA_CACHE_DIR=str(tmp_path))
-    assert first.stderr.splitlines() == [
-        "penstock: compiling kernels for this machine (first use only, some seconds) ..."
-    ]
+    began, ended = first.stderr.splitlines()
+    assert began == (
+        "penstock: compiling kernels for this kind of query, some seconds, once on this machine;"
+        " `penstock warm` compiles them all"
+    )
+    assert re.fullmatch(r"penstock: compiled \d+ kernels in \d+\.\d s \([a-z_]+(, [a-z_]+)*\)", ended)
     second = run(f"import time; {FIRST_ANSWER}\nprint(time.process_time())", NUMBA_CACHE_DIR=str(tmp_path))
     assert second.stderr == ""
     answer, seconds = second.stdout.splitlines()

@@ -286,7 +286,8 @@ class Eddy:
         filters = np.array([told for told, _ in opened], np.int64).reshape(-1, FIELDS)
         first = None if keep or words < MANY else self._few(operators)
         routed = n if first is not None else self._to_route(n, keep)
-        orders = self._cheap.orders([o.ledger for o in operators], -(-routed // GROUP))
+        # In C order whatever the policy: the kernels are compiled for it.
+        orders = np.ascontiguousarray(self._cheap.orders([o.ledger for o in operators], -(-routed // GROUP)))
         planes = np.empty((PLANES + 1, words), np.uint64)
         began = time.perf_counter_ns()
         alive = 0

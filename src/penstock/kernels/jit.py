@@ -1,7 +1,7 @@
 """How kernels are compiled: once per machine, cached on disk, and never silently.
 
 The first-ever use of a kernel compiles it (seconds); later processes load it from the cache
-(milliseconds). A user who waits is told what for, once, on standard error.
+(milliseconds). `notice` tells a user who waits.
 
 Where no directory for the cache can be written, or the disk is full, every process compiles for itself: that costs time,
 never an answer.
@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import caching, event, types
+from numba.core import caching, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
+
+from penstock.kernels.notice import notice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,29 +55,14 @@ class _Cache(caching.FunctionCache):
             with contextlib.suppress(OSError):
                 self.flush()
         except OSError as error:
-            _say_uncached(f"{self.cache_path}: {error.strerror or error}")
+            notice.cannot_keep(f"{self.cache_path}: {error.strerror or error}")
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _say_uncached(f"{self.cache_path}: {error.strerror or error}")
-
-
-_uncached: list[str] = []
-"""Kernels for which there is no place; this is said with the first compilation."""
-_said: list[str] = []
-
-
-def _say_uncached(why: str) -> None:
-    if not _said:
-        _said.append(why)
-        sys.stderr.write(
-            f"penstock: compiled kernels cannot be kept ({why}), so every process compiles them again;"
-            " set NUMBA_CACHE_DIR to a directory that only you can write\n"
-        )
-        sys.stderr.flush()
+            notice.cannot_keep(f"{self.cache_path}: {error.strerror or error}")
 
 
 def _compiled(function: F, **options: Any) -> F:
@@ -86,7 +72,7 @@ def _compiled(function: F, **options: Any) -> F:
         try:
             made._cache = _Cache(function)  # noqa: SLF001 - as `enable_caching` does
         except RuntimeError:
-            _uncached.append(function.__name__)
+            notice.no_place = "no writable directory: neither the package's nor one in the home directory"
     return cast("F", made)
 
 
@@ -194,26 +180,3 @@ def bit_count(_: Any, word: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), emit
-
-
-class _Notice(event.Listener):
-    """Says once that compiling has begun."""
-
-    def __init__(self) -> None:
-        self.said = False
-
-    def on_start(self, event: Any) -> None:
-        if not self.said:
-            self.said = True
-            sys.stderr.write(
-                "penstock: compiling kernels for this machine (first use only, some seconds) ...\n"
-            )
-            sys.stderr.flush()
-        if _uncached:
-            _say_uncached("no writable directory: neither the package's nor one in the home directory")
-
-    def on_end(self, event: Any) -> None:
-        """Nothing to say: the answer follows."""
-
-
-event.register("numba:compile", _Notice())

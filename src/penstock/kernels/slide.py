@@ -79,8 +79,8 @@ def slide(
 
     One output row per (instant, group) that says something new; out_now holds size and totals, one row each. An
     instant is closed before the next begins, if there is doubt that all its rows stay; what its groups showed and held
-    until then is in `before` (exp, size, totals...), one row per output row [start, n) of it. `shape` is a tuple as long as there
-    are summands: compiled for their number. Returns (arrivals taken, start, n).
+    until then is in `before` (exp, size, totals...), one row per output row [start, n) of it. `shape` is as long as there
+    are summands: with a tuple the kernel is compiled for their number, with an array for any. Returns (arrivals taken, start, n).
     """
     mask = ring.shape[0] - 1
     width = len(shape)

@@ -28,6 +28,9 @@ from penstock.state.arena import Slab
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
 
+MAX_UNROLLED = 3
+"""Summands up to which the kernel is compiled for their number: it takes 1.5 s of CPU for each."""
+
 
 def slides(node: Aggregate, pattern: Pattern) -> bool:
     """Whether this operator can run the node: FIFO input, counts, sums and averages of narrow integers."""
@@ -126,7 +129,7 @@ class SlidingSums:
         done = start = kept = 0
         while True:
             done, start, kept = kernels.slide(
-                (0,) * (width - 1), done, start, kept, batch.ts, batch.exp, gids, summands, now, self._ring["member"],
+                _shape(width - 1), done, start, kept, batch.ts, batch.exp, gids, summands, now, self._ring["member"],
                 self._registers, state, self._plain, self._some, self._means, time, exp, gid, totals, before, emptied,
             )  # fmt: skip
             if done == n:
@@ -210,6 +213,11 @@ class SlidingSums:
         totals = np.vstack([state[gids, kernels.SIZE], state[gids, kernels.TOTALS :].T])
         exp: Ints = state[gids, kernels.SHOWN]
         return Batch(np.full(len(gids), now), exp, (*self._key_frame.at(gids), *self._values(totals)))
+
+
+def _shape(summands: int) -> tuple[int, ...] | Ints:
+    """Few summands: a tuple, whose length the kernel is compiled for; more: an array, and one kernel for all."""
+    return (0,) * summands if summands <= MAX_UNROLLED else np.empty(summands, np.int64)
 
 
 def _summed(argument: Expression, aggregations: Sequence[Aggregation]) -> bool:

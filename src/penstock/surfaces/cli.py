@@ -238,6 +238,14 @@ def demo(
 
 
 @app.command()
+def warm() -> None:
+    """Compile all kernels now, once for this machine (about two minutes); programs then start at once."""
+    from penstock.surfaces.commands import warm as command
+
+    command.warm()
+
+
+@app.command()
 def java() -> None:
     """Say which Java runtime Spark uses, as settings for a shell: eval "$(penstock java)"."""
     import shlex

@@ -1,4 +1,4 @@
-"""Compile every kernel before it is needed: `python -m penstock.surfaces.warm`.
+"""Compile every kernel before it is needed: `penstock warm`.
 
 Runs small sessions that reach every operator, over every kind of column and in both forms in which rows come
 in (Arrow arrays are read-only, Python rows are not, and Numba compiles for each). Kernels land in the cache
@@ -7,10 +7,9 @@ on disk, where every later process finds them.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,10 @@ import pyarrow as pa
 
 from penstock.data.types import Type
 from penstock.flow.partition import Axis, Routing
+from penstock.kernels.notice import silenced
+from penstock.operators.slide import MAX_UNROLLED
 from penstock.plan.expressions import Column
+from penstock.runtime.cells import Cells
 from penstock.runtime.spark.hashed import Share
 from penstock.state.frequent import Table
 from penstock.surfaces.options import Options
@@ -117,6 +119,18 @@ def _joins() -> list[str]:
     made.append("SELECT l.x FROM a [RANGE 4] AS l, a [RANGE 5] AS r WHERE upper(l.s) = upper(r.s)")
     made.append("SELECT l.x FROM a [RANGE 4] AS l, a [RANGE 5] AS r WHERE l.d = r.f")
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """What warming has done."""
+
+    seconds: float
+    """In all."""
+    compiled: int
+    """Kernels that were not in the cache yet, with the types they were wanted for."""
+    compiling: float
+    """Seconds that these took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +240,22 @@ def _waiting() -> None:
     session.drain()
 
 
+def _suppressed() -> None:
+    """With a budget: rows of a and b that meet, and nobody in c."""
+    session = Session(Options(budget=50, demand="jit"))
+    for stream in ("a", "b", "c"):
+        session.create_stream(stream, {"ts": "BIGINT", "x": "INT", "y": "INT"}, time="ts")
+    session.query(
+        "SELECT a.x FROM a [RANGE 9], b [RANGE 9], c [RANGE 9] WHERE a.x = b.x AND b.y = c.y"
+        " RANK 1 CRITERIA (a.x > 3)"
+    )
+    for at in range(1, 9):
+        for stream in ("a", "b"):
+            session.push(stream, {"ts": [at] * 9, "x": list(range(9)), "y": [at] * 9})
+        session.advance(at)
+    session.drain()
+
+
 def _crowd() -> None:
     """So many queries for a value each that only words of lineage with a bit are looked at."""
     session = Session(Options())
@@ -303,37 +333,78 @@ _RANKED = [
 ]
 
 
-def warm() -> float:
-    """Compile or load every kernel; seconds it took."""
-    begin = time.perf_counter()
-    _growth()
-    _waiting()
-    _crowd()
-    _together()
-    _asking()
-    _dealt()
-    # Which values are promising is looked up once some are; a few rows promise nothing.
+def _sums() -> None:
+    """Sums that slide, of none to more arguments than there is a kernel of its own for."""
+    session = Session(Options())
+    names = [f"c{number}" for number in range(MAX_UNROLLED + 1)]
+    session.create_stream("a", {"ts": "BIGINT", **dict.fromkeys(names, "INT")}, time="ts")
+    for count in range(len(names) + 1):
+        wanted = ", ".join(["COUNT(*) AS n", *(f"SUM({name}) AS {name}" for name in names[:count])])
+        session.query(f"SELECT {wanted} FROM a [RANGE 2] GROUP BY c0")
+    session.push("a", {"ts": [1, 2, 5], **{name: [1, 2, 3] for name in names}})
+    session.advance(9)
+
+
+def _crossing() -> None:
+    """From one stage to the next over cells: a row goes and comes back in one instant."""
+    session = Session(Options())
+    session.engine = Cells(session.catalog, 2)  # type: ignore[assignment]  # the same methods
+    for stream in ("a", "b"):
+        session.create_stream(stream, {"ts": "BIGINT", "x": "INT", "s": "STRING"}, time="ts")
+    session.query("SELECT DISTINCT a.s FROM a [RANGE 10], b [PARTITION BY x ROWS 1] WHERE a.x = b.x")
+    for stream in ("a", "b"):
+        session.push(stream, {"ts": [1, 5], "x": [1, 1], "s": ["u", "u"]})
+    session.advance(9)
+
+
+def _promising() -> None:
+    """Which values are promising is looked up once some are; a few rows promise nothing."""
     Table(np.array([1]), np.array([0])).find(np.array([1]))
-    statements = [*_statements(), _RANKED[0]]
-    _session(statements, Options())
+
+
+_TIMED = [
+    "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
+    "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",
+    "SELECT l.x FROM a [RANGE 5 SECONDS] AS l, c [ROWS 3] AS r WHERE l.s LIKE 'a%' AND l.t = r.t",
+]
+
+
+def _expiries() -> None:
     for expiry in ("upa", "direct", "negative", "hybrid"):
         _session(_EVERY_EXPIRY, Options(expiry=expiry, eager=1))
+
+
+def _trees() -> None:
     for demand in ("off", "jit"):
         _session(_TREES, Options(join="tree", demand=demand))
-    _session(_RANKED, Options(budget=5))
-    timed = [
-        "SELECT x, MIN(ts) AS t, MAX(s) AS s FROM a [RANGE 5 SECONDS] GROUP BY x",
-        "SELECT DISTINCT x, t FROM a [RANGE 6 SECONDS SLIDE 3 SECONDS]",
-        "SELECT l.x FROM a [RANGE 5 SECONDS] AS l, c [ROWS 3] AS r WHERE l.s LIKE 'a%' AND l.t = r.t",
-    ]
-    _session(timed, Options(), timestamp=True)
-    return time.perf_counter() - begin
 
 
-def main() -> int:
-    sys.stdout.write(f"kernels are ready: {warm():.1f} s\n")
-    return 0
+PHASES: tuple[tuple[str, Callable[[], None]], ...] = (
+    ("every operator", lambda: _session([*_statements(), _RANKED[0]], Options())),
+    ("times", lambda: _session(_TIMED, Options(), timestamp=True)),
+    ("growing tables", _growth),
+    ("sliding sums", _sums),
+    ("many queries", _crowd),
+    ("shared joins", _together),
+    ("every expiry", _expiries),
+    ("ranks", lambda: _session(_RANKED, Options(budget=5))),
+    ("budgets", _waiting),
+    ("demand with a budget", _suppressed),
+    ("promises", _promising),
+    ("cells", _dealt),
+    ("stages", _crossing),
+    ("joins on demand", _asking),
+    ("trees of joins", _trees),
+)
+"""What is run, the most common first: whoever stops in the middle keeps what was compiled."""
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def warm(shown: Callable[[str], None] = lambda _: None) -> Warmed:
+    """Compile or load every kernel; `shown` hears of each part before it is run."""
+    begin = time.perf_counter()
+    with silenced() as notice:
+        kernels, seconds = notice.kernels, notice.seconds
+        for name, run in PHASES:
+            shown(name)
+            run()
+        return Warmed(time.perf_counter() - begin, notice.kernels - kernels, notice.seconds - seconds)
