@@ -71,9 +71,10 @@ def test_the_warning_comes_once() -> None:
         [dt.datetime(1999, 1, 1) + n * 40 * DAY for n in range(5)],
         [dt.datetime(2012, 1, 1), dt.datetime(2016, 1, 1), dt.datetime(2020, 1, 1)],
         [NOW + 4 * YEAR + n * 300 * DAY for n in range(5)],
+        [dt.datetime(4000, 1, 1) + n * 300 * DAY for n in range(5)],
         [NOW, NOW + 100 * DAY],
     ],
-    ids=["old", "old with gaps", "made up", "near"],
+    ids=["old", "old with gaps", "made up", "far", "near"],
 )
 def test_recorded_and_made_up_times_pass_by_default(times: list[object]) -> None:
     session, query = connected("")

@@ -120,15 +120,15 @@ def arrivals(times, watermark, delay, late):
 
 
 @kernel
-def too_far(times, floor, known, reference, first, bound, out):
+def too_far(times, floor, known, reference, bound, out):
     """Which rows are beyond `floor` and more than `bound` ahead of the greatest time before them; whether any is.
 
-    While no time is `known`, those beyond `first` are.
+    While no time is `known`, none is.
     """
     found = False
     for i in range(times.shape[0]):
         t = times[i]
-        far = t > floor and (t > reference + bound if known else t > first)
+        far = known and t > floor and t > reference + bound
         out[i] = far
         found |= far
         if not far:

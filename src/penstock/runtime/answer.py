@@ -64,6 +64,7 @@ class Answer:
         self._in_groups = root.group is not None and not self._strict
         """The groups themselves hold the answer: no view is kept."""
         self._told = told
+        self._upkeep = upkeep
         self._view = View(self._types, Edge(root.judged.pattern, told), upkeep)
         self._arena = Arena() if arena is None else arena
         self._latest: Latest | None = None
@@ -235,6 +236,13 @@ class Answer:
     def visits(self) -> int:
         """Rows that the kept view was touched for."""
         return self._view.visits
+
+    def give_back(self, now: int) -> None:
+        """The memory of a view without rows."""
+        if not len(self._view.at(now)):
+            visits = self._view.visits
+            self._view = View(self._types, Edge(self._root.judged.pattern, self._told), self._upkeep)
+            self._view.resume(now, visits)
 
     @property
     def size_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 Invariant  row by row, so cutting a push changes nothing: a row is too far ahead by what came before it, and then changes nothing.
 TIMESTAMP  declared (AHEAD AT MOST): ahead of the wall clock. By default: more than a year ahead both of the wall clock and of the
-           newest row before it; the first row of a stream: ten years ahead of the wall clock. So recorded and made-up times pass.
+           newest row before it; the first row of a stream passes. So recorded and made-up times pass.
 BIGINT     declared: ahead of the newest row before it, or of the watermark if `advance` raised it further. By default: no bound.
 """
 
@@ -20,8 +20,7 @@ from penstock.kernels.events import too_far
 from penstock.plan.catalog import UNLIMITED, Stream
 
 YEAR = 366 * MICROSECONDS["DAY"]
-FIRST_ROW = 10 * YEAR
-"""How far ahead of the wall clock the first row of a stream may be by default."""
+"""How far ahead rows may be by default."""
 
 
 def wall_clock() -> int:
@@ -45,35 +44,41 @@ class AheadBound:
             return None
         return AheadBound(stream)
 
-    def limit(self, watermark: int) -> int:
+    def limit(self, watermark: int, newest: int | None) -> int:
         """No time up to it is too far ahead, whatever else comes in the same push."""
         if self._by_wall:
             return wall_clock() + (YEAR if self._declared is None else self._declared)
         assert self._declared is not None
-        return watermark + self._delay + self._declared if watermark > self._first else EARLIEST
+        reference = self._reference(watermark, newest)
+        return EARLIEST if reference is None else reference + self._declared
+
+    def _reference(self, watermark: int, newest: int | None) -> int | None:
+        """What rows are compared with, besides the wall clock; None: the next row may be anything."""
+        if newest is None:
+            return watermark + self._delay if watermark > self._first and not self._by_wall else None
+        return max(newest, watermark + self._delay)
 
     def ceiling(self, newest: int | None) -> int:
         """For a step of rows without an order: no row of it may be beyond this; `newest`: of the rows before the step."""
-        if not self._by_wall:
-            assert self._declared is not None
-            return LATEST if newest is None else newest + self._declared
-        if self._declared is not None:
+        if self._by_wall and self._declared is not None:
             return wall_clock() + self._declared
         if newest is None:
-            return wall_clock() + FIRST_ROW
-        return max(wall_clock(), newest) + YEAR
+            return LATEST
+        if self._by_wall:
+            return max(wall_clock(), newest) + YEAR
+        assert self._declared is not None
+        return newest + self._declared
 
-    def beyond(self, ts: Ints, watermark: int) -> Mask | None:
+    def beyond(self, ts: Ints, watermark: int, newest: int | None) -> Mask | None:
         """Which rows are too far ahead; None: no row is."""
-        limit = self.limit(watermark)
+        limit = self.limit(watermark, newest)
         if int(ts.max()) <= limit:
             return None
-        reference, known, first = watermark + self._delay, watermark > self._first, LATEST
-        bound = YEAR if self._declared is None else self._declared
-        if self._by_wall and self._declared is not None:
-            reference, known, bound = EARLIEST, True, 0
-        elif self._by_wall:
-            first = limit - YEAR + FIRST_ROW
         far = room(len(ts), np.bool_)
-        floor = limit if self._by_wall else EARLIEST - 1
-        return far if too_far(ts, floor, known, reference, first, bound, far) else None
+        if self._by_wall and self._declared is not None:
+            np.greater(ts, limit, out=far)
+            return far
+        reference = self._reference(watermark, newest)
+        floor, bound = (limit, YEAR) if self._declared is None else (EARLIEST - 1, self._declared)
+        known = reference is not None
+        return far if too_far(ts, floor, known, reference if known else EARLIEST, bound, far) else None

@@ -37,6 +37,7 @@ from penstock.runtime.migrate import migrated
 from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
+from penstock.runtime.renew import LARGE, quiet_after
 from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
@@ -342,9 +343,40 @@ class Engine:
         with self._stepping.guard:
             for tail in list(self.tails.values()):
                 self._reconsider(tail.standings[0])
+                self._give_back(tail)
             self._relieve()
             self.sweep_strings()
         stops.tell()
+
+    def _give_back(self, tail: Tail) -> None:
+        """Let a plan begin anew that holds much room and no row that could still matter."""
+        if (
+            tail.quiet is None
+            or tail.stopped
+            or tail.pipeline.may_move != (tail.standings[0].replanning is not None)
+        ):
+            return
+        pipeline = tail.pipeline
+        if tail.quiet < 0:
+            kept = any(standing.said.kept for standing in tail.standings)
+            tail.quiet = quiet_after(pipeline, pipeline.root.node, kept=kept)
+            if tail.quiet is None:
+                return
+        latest = max((self.sources[name].latest for name in pipeline.streams), default=self._now)
+        if (
+            latest + tail.quiet > self._now
+            or pipeline.arena.size_bytes < LARGE
+            or id(pipeline) not in self.tails
+        ):
+            return
+        evaluator = Evaluator(self.strings, self.catalog.functions)
+        made = build(
+            pipeline.root, evaluator, self.strings, self._now + 1, self.upkeep,
+            may_move=pipeline.may_move, shares=self.sharing if pipeline.shares else None,
+        )  # fmt: skip
+        self._running.renew(tail, evaluator, made)
+        for standing in tail.standings:
+            standing.said.give_back(self._now)
 
     def _reconsider(self, standing: Standing) -> None:
         """Go on with another plan if one is better by now and its state can be made."""

@@ -84,6 +84,8 @@ class Tail:
     key: TailKey | None
     pipeline: Pipeline
     standings: list[Standing] = field(default_factory=list)
+    quiet: int | None = -1
+    """How long no row may have come for it to begin anew (`runtime.renew`); -1: not known yet."""
 
     @property
     def fed(self) -> bool:
@@ -134,6 +136,22 @@ class Running:
         self.let_go(standing.pipeline, standing.evaluator)
         standing.evaluator, standing.pipeline = evaluator, pipeline
         self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
+
+    def renew(self, tail: Tail, evaluator: Evaluator, pipeline: Pipeline) -> None:
+        """A plan that holds nothing any more goes on with a pipeline that has had no rows."""
+        old, first = tail.pipeline, tail.standings[0].evaluator
+        pipeline.arena.visits = old.arena.visits
+        del self.tails[id(old)]
+        tail.pipeline = pipeline
+        self.tails[id(pipeline)] = tail
+        if self._sharing is not None:
+            self._sharing.begin(pipeline)
+            self._sharing.release(old)
+        first.release()
+        for standing in tail.standings:
+            standing.evaluator, standing.pipeline = evaluator, pipeline
+            self._slices[old.slice] -= 1
+            self._slices[pipeline.slice] += 1
 
     def tail(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.data.batch import Batch, Column, Ints, Mask
-from penstock.data.clock import LATEST
+from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LATEST
 from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
@@ -29,6 +29,7 @@ class SourceMark(NamedTuple):
     waiting: int
     settled: bool
     borrowed: bool
+    newest: int | None
     late: SetAsideMark
     ahead: SetAsideMark
 
@@ -51,6 +52,8 @@ class Source:
         self.stream = stream
         self._notices: list[Warning] = [] if limits is None else limits.notices
         self._bound = None if limits is None else AheadBound.of(stream)
+        self._newest: int | None = None
+        """The greatest time of the rows that were not too far ahead, if there is a bound."""
         keep = None if limits is None else limits.keep
         self.watermark = floor
         self._plain = Plain(stream)
@@ -62,6 +65,8 @@ class Source:
         self._late, self._ahead = SetAside(keep), SetAside(keep)
         self._lateness = Lateness(stream.name) if limits is not None else None
         self._rows, self._first = 0, 0
+        self.latest = EARLIEST
+        """The greatest time of the rows taken so far."""
         self._pushes = 0
 
     def rate(self, now: int) -> float | None:
@@ -72,7 +77,7 @@ class Source:
         """What a push changes; no step may lie between it and `undo`."""
         return SourceMark(
             self._pushes, self.watermark, len(self._waiting), self._settled, self._borrowed,
-            self._late.mark(), self._ahead.mark(),
+            self._newest, self._late.mark(), self._ahead.mark(),
         )  # fmt: skip
 
     def undo(self, mark: SourceMark) -> bool:
@@ -82,18 +87,19 @@ class Source:
         del self._waiting[mark.waiting :]
         self._late.undo(mark.late)
         self._ahead.undo(mark.ahead)
-        self.watermark = mark.watermark
+        self.watermark, self._newest = mark.watermark, mark.newest
         self._settled, self._borrowed = mark.settled, mark.borrowed
         return True
 
     def lay(self, rows: pa.RecordBatch) -> bool:
         """Take a few rows unread, if nothing can be wrong with them."""
-        limit = LATEST if self._bound is None else self._bound.limit(self.watermark)
+        limit = LATEST if self._bound is None else self._bound.limit(self.watermark, self._newest)
         made = self._plain.copy(rows, self.watermark, limit)
         if made is None:
             return False
         self._pushes += 1
         self._append(made)
+        self._note_newest(made.ts)
         self.raise_to(int(made.ts[-1]) - self.stream.delay)
         return True
 
@@ -104,13 +110,14 @@ class Source:
         n = len(ts)
         if n == 0:
             return
-        far = None if self._bound is None else self._bound.beyond(ts, self.watermark)
+        far = None if self._bound is None else self._bound.beyond(ts, self.watermark, self._newest)
         if far is not None:
             columns = self._without_far(columns, far)
             ts = columns[self.stream.time].values
             n = len(ts)
             if n == 0:
                 return
+        self._note_newest(ts)
         late = room(n, np.bool_)
         count, in_order, self.watermark = arrivals(ts, self.watermark, self.stream.delay, late)
         if count:
@@ -120,6 +127,11 @@ class Source:
             self._notices += self._lateness.note(n, count, self._late.lost)
         if count < n:
             self._wait(columns, in_order)
+
+    def _note_newest(self, ts: Ints) -> None:
+        if self._bound is not None:
+            newest = int(ts.max())
+            self._newest = newest if self._newest is None else max(self._newest, newest)
 
     def _without_far(self, columns: tuple[Column, ...], far: Mask) -> tuple[Column, ...]:
         """Set rows aside that are too far ahead; the others."""
@@ -189,6 +201,7 @@ class Source:
         if not self._rows:
             self._first = int(ready[0].ts[0])
         self._rows += sum(map(len, ready))
+        self.latest = max(self.latest, int(ready[-1].ts[-1]))
         return self._joined(ready)
 
     def _settle(self) -> None:
@@ -245,6 +258,8 @@ class Source:
     def take_up(self, arena: Arena) -> None:
         """Be the source that was saved; nothing has been pushed here yet."""
         self.watermark, late_rows = arena.taken("registers", np.int64, 2).tolist()
+        self.latest = self.watermark  # rows were taken, and none beyond it
+        self._newest = None if self.watermark in (EARLIEST, FIRST_MICROSECOND) else self.watermark
         types = [f.type for f in self.stream.schema]
         waiting, late = arena.columns("waiting", types), arena.columns("late", types)
         if waiting is not None:

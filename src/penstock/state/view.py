@@ -157,6 +157,10 @@ class View:
         self.compact(now)
         arena.keep_rows("view", self.at(now))
 
+    def resume(self, now: int, visits: int) -> None:
+        """Go on from an instant, without rows."""
+        self.clock, self._arena.visits = now, visits
+
     def take_up(self, arena: Arena) -> None:
         """Hold what was saved."""
         live = arena.rows("view", self._types)

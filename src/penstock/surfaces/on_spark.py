@@ -321,7 +321,7 @@ class SparkSession(Session):
         declared = self.catalog.streams[key]
         if declared.format is not None or key in self._frames:
             raise StateError(f"stream {stream} has a source of its own")
-        columns = self._read(rows, declared.schema, frozenset([declared.time]))
+        columns = self._read_stream(rows, declared)
         arrays = [
             write_column(c, f.type, self.engine.strings)
             for c, f in zip(columns, declared.schema, strict=True)

@@ -52,6 +52,7 @@ from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Mark, one_clock
+from penstock.runtime.epochs import read_stream
 from penstock.runtime.running import Standing
 from penstock.runtime.source import StreamLimits
 from penstock.runtime.unread import one_batch
@@ -393,7 +394,7 @@ class Session:
                 batch = one_batch(rows)
                 if batch is None or not self.engine.lay(key, batch):
                     declared = self.catalog.streams[key]
-                    self.engine.push(key, self._read(rows, declared.schema, frozenset([declared.time])))
+                    self.engine.push(key, self._read_stream(rows, declared))
             self._notify()  # nothing may follow that can be interrupted
         except (PenstockError, StreamWarning, UnreadWarning):  # a warning may have been made an error
             raise
@@ -480,11 +481,18 @@ class Session:
         arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(rows, schema, strict=True)]
         return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
 
-    def _read(self, rows: Rows, schema: Schema, required: frozenset[int] = frozenset()) -> tuple[Column, ...]:
+    def _read(self, rows: Rows, schema: Schema) -> tuple[Column, ...]:
         try:
-            return read_rows(rows, schema, self.engine.strings, required)
+            return read_rows(rows, schema, self.engine.strings)
         except DataError:
             self.engine.sweep_strings()  # those that came with the refused rows
+            raise
+
+    def _read_stream(self, rows: Rows, stream: Stream) -> tuple[Column, ...]:
+        try:
+            return read_stream(rows, stream, self.engine.strings)
+        except DataError:
+            self.engine.sweep_strings()
             raise
 
     # ------------------------------------------------------------------ time and size

@@ -15,6 +15,7 @@ from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.instants import parse_timestamp
+from penstock.runtime.epochs import in_microseconds
 
 BATCH = 65_536
 """Rows read from a file at a time: streams that are read together advance together in steps of this."""
@@ -134,6 +135,8 @@ def to_batch(source: Source, rows: list[dict[str, Any]], where: str) -> pa.Recor
         values = [row.get(field.name) for row in rows]
         if field.type is Type.TIMESTAMP:
             values = [_instant(v, where) for v in values]
+            if isinstance(source, Stream) and field is source.schema[source.time]:
+                values = [in_microseconds(v, source, where) if type(v) is int else v for v in values]
         try:
             columns.append(pa.array(values, field.type.arrow))
         except (pa.ArrowException, OverflowError, TypeError) as error:
