@@ -165,7 +165,7 @@ def test_another_meaning_for_a_known_name_is_refused(connect: Callable[[], Any])
     with pytest.raises(penstock.StateError, match="query picked is not what the checkpoint holds"):
         other.start(trigger={"availableNow": True})
     changed = connect()
-    changed.execute(A.replace("y INT", "y BIGINT") + B)
+    changed.execute(A.replace("y INT", "y STRING") + B)
     changed.query("SELECT x FROM a [RANGE 3]", name="other")
     with pytest.raises(penstock.StateError, match="stream a is not what the checkpoint holds"):
         changed.start(trigger={"availableNow": True})

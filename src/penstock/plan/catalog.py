@@ -27,7 +27,8 @@ class Stream:
     name: str
     schema: Schema
     time: int
-    delay: int = 0
+    delay: int = field(default=0, compare=False)
+    """How much later than newer ones rows may come; it may change, and plans are the same whatever it is."""
     format: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     ahead: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -68,6 +69,10 @@ class Source:
         self.latest = EARLIEST
         """The greatest time of the rows taken so far."""
         self._pushes = 0
+
+    def delay_by(self, delay: int) -> None:
+        """From now on rows may come this much later than newer ones; the watermark does not fall."""
+        self.stream = replace(self.stream, delay=delay)
 
     def rate(self, now: int) -> float | None:
         """Rows per time unit taken so far; None: none."""

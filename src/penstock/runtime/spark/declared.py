@@ -6,7 +6,8 @@ and no code, ever travels through the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,19 +80,14 @@ class Declared:
             {name: dict(texts) for name, texts in told["altered"].items()},
         )
 
+    def forget(self, query: str) -> None:
+        """A query is gone."""
+        for kind in (self.queries, self.since, self.weights, self.altered):
+            kind.pop(query, None)
+        self.kept = [name for name in self.kept if name != query]
+
     def must_follow(self, before: Declared) -> None:
-        """Refuse what the state of a checkpoint does not fit: the same name for something else."""
-        for kind, ours, theirs in (
-            ("stream", self.streams, before.streams),
-            ("table", self.tables, before.tables),
-        ):
-            for key, declared in ours.items():
-                known = theirs.get(key)
-                if known is not None and _essence(known) != _essence(declared):
-                    raise StateError(
-                        f"{kind} {declared.name} is not what the checkpoint holds: {_told(known)} there, {_told(declared)} here",
-                        hint="declare it as before, or start with another checkpoint directory",
-                    )
+        """Refuse options that the state of a checkpoint does not fit."""
         for option, is_, was in (
             ("expiry", self.upkeep.expiry.value, before.upkeep.expiry.value),
             ("share", self.policies.share, before.policies.share),
@@ -105,55 +101,32 @@ class Declared:
                     f"the checkpoint was made with {option}={was!r}, this session has {is_!r}",
                     hint="connect as before, or start with another checkpoint directory",
                 )
-        for name, sql in self.queries.items():
-            known_sql = before.queries.get(name)
-            if known_sql is not None and known_sql != sql:
-                raise StateError(
-                    f"query {name} is not what the checkpoint holds: {known_sql}",
-                    hint="register the new one under another name",
-                )
-        for name, code in self.functions.items():
-            if before.functions.get(name, code) != code:
-                raise StateError(
-                    f"function {name} is not the one the checkpoint was made with: {before.functions[name]} there,"
-                    f" {code} here",
-                    hint=_function_hint(before.functions[name], code),
-                )
 
-    def catalog(self, functions: dict[str, Function]) -> Catalog:
-        missing = [name for name in self.functions if name not in functions]
-        if missing:
-            raise StateError(
-                f"function {missing[0]} is not registered",
-                hint="call create_function with the same name before start",
-            )
-        return Catalog(dict(self.streams), dict(self.tables), dict(functions))
+    def catalog(self, functions: Mapping[str, Function]) -> Catalog:
+        """What names mean. A function that is not registered any more raises when it is called: queries that were
+        dropped since may call it."""
+        missing = {key: _missing(key, what) for key, what in self.functions.items() if key not in functions}
+        return Catalog(dict(self.streams), dict(self.tables), missing | dict(functions))
 
 
-def _function_hint(was: str, now: str) -> str:
-    """What works for a function that is not the one of the checkpoint."""
-    versions = [text.partition(":python ")[2].partition(":")[0] for text in (was, now)]
-    if all(versions) and versions[0] != versions[1]:
-        return (
-            f"hashes of code are of one version of Python: run this checkpoint with Python {versions[0]}; with"
-            " create_function(…, version=…) from the start a function is known by its version instead"
-        )
-    return "register it under another name and let new queries call that, or register it as it was"
+def called(function: str, sql: str) -> bool:
+    """Whether a text calls a function; one that only looks like it may count, too."""
+    return re.search(rf"\b{re.escape(function)}`?\s*\(", sql, re.IGNORECASE) is not None
+
+
+def _missing(name: str, identity: str) -> Function:
+    """In place of a function that is not registered."""
+
+    def body(*_: object) -> object:
+        raise StateError(f"function {name} is not registered")
+
+    kind, vectorized, _ = identity.split(":", 2)
+    return Function(name, body, Type(kind), vectorized == "vectorized")
 
 
 def _limits(policies: Policies) -> str:
     """Whether steps have a budget: what waits is state. How large it is may change."""
     return "none" if policies.budget is None else "some"
-
-
-def _essence(relation: Stream | Table) -> tuple[object, ...]:
-    more = (relation.time, relation.delay) if isinstance(relation, Stream) else (relation.retroactive,)
-    return tuple((f.name.lower(), f.type) for f in relation.schema), more
-
-
-def _told(relation: Stream | Table) -> str:
-    more = f" delay {relation.delay}" if isinstance(relation, Stream) else ""
-    return f"({', '.join(map(str, relation.schema))}){more}"
 
 
 def planned(sql: str, catalog: Catalog, changes: Iterable[str] = ()) -> tuple[Node, Levels]:

@@ -23,11 +23,12 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
 from penstock.data.types import Type
 from penstock.errors import DataError, StateError
-from penstock.plan.catalog import Function, Table
+from penstock.plan.catalog import Function, Stream, Table
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark import asking, host, spark_log
+from penstock.runtime.spark.compatible import follow, streams_changed
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.folders import Folder, Folders
@@ -38,13 +39,12 @@ from penstock.runtime.spark.places import create, make_folder, uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
-from penstock.runtime.spark.routes import Routes, laid_out, united
+from penstock.runtime.spark.routes import Routes, laid_out, laid_out_anew, united
+from penstock.runtime.spark.spark_sources import add_sources
 from penstock.runtime.spark.store import Store, read_segment
 from penstock.runtime.spark.table_updates import TableUpdates
 from penstock.runtime.spark.worker_link import WORKER_TIMEOUT, Run, worker_timeout
 
-LAST = 10**12 - 1
-"""No step comes after it."""
 THIN = 20_000
 """Rows in the last step from which on it pays to leave out in the next one what no query can use."""
 TIDY = 100
@@ -89,14 +89,16 @@ class Flow:
         """Held by a step: what is declared changes between steps."""
         self._planned: tuple[str, Flowing] | None = None
         self._stepping: tuple[tuple[int, int], tuple[Flowing, Routes]] | None = None
-        told = self.store.at("declared", LAST)
-        self._before = Declared() if told is None else Declared.of(told[1])
-        """What the checkpoint holds state for."""
         steps = self.store.numbers("steps")
         if steps and self.store.get("steps", steps[-1]).get("deal", self.store.deal) != self.store.deal:
             self.store.forget_step(steps.pop())  # cells of another number were to begin with it
         self.step = steps[-1] if steps else 0
         """The last step decided."""
+        told = self.store.at("declared", self.step)
+        self._before = Declared() if told is None else Declared.of(told[1])
+        """What the checkpoint holds state for."""
+        self._streams_changed: Declared | None = None
+        """Some streams are to have other columns: what cells are to be made anew with."""
         decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
         self.batch: int = next((b for b in decided if b is not None), -1)
         """The last of Spark's batches for which a step was decided."""
@@ -106,6 +108,8 @@ class Flow:
         self._empty: tuple[int, DataFrame] | None = None
         self._folders: Folders | None = None
         """Spark's batches are lists of files."""
+        self._framed: dict[str, Stream] = {}
+        """The streams as Spark's batches have them."""
         self.failed: BaseException | None = None
 
     # ------------------------------------------------------------------ what is declared
@@ -156,11 +160,7 @@ class Flow:
         """The query is gone; another of its name begins anew."""
         with self.lock:
             for told in (self.declared, self._before):
-                told.queries.pop(query, None)
-                told.since.pop(query, None)
-                told.weights.pop(query, None)
-                told.altered.pop(query, None)
-                told.kept = [name for name in told.kept if name != query]
+                told.forget(query)
             self.matched.pop(query, None)
             self.sinks.pop(query, None)
             self.views.pop(query, None)
@@ -210,12 +210,15 @@ class Flow:
                 return
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
+            elif not self._asked_before(batch):
+                self._change_streams()
             spark_log.sync_batch(self.store.root / "spark", batch)
             self._run(self._decide(batch, None), frame)
 
     def settle(self) -> None:
         """Bring every cell to the clock: the first stages, and then the second ones; tables are updated on the way."""
         with self.lock:
+            self._change_streams()
             for _ in range(2):
                 if self.is_behind:
                     self._run(self._decide(None, None), None)
@@ -228,6 +231,7 @@ class Flow:
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
         with self.lock:
+            self._change_streams()
             if self.known.newest:
                 end = max(self.known.newest.values()) + 1
                 self._run(self._decide(None, dict.fromkeys(self.declared.streams, end)), None)
@@ -297,17 +301,40 @@ class Flow:
         """Whether the last step decided is for this batch of Spark's."""
         return batch is not None and self.step > 0 and self.store.get("steps", self.step)["batch"] == batch
 
+    def _change_streams(self) -> None:
+        """Make cells anew if streams are to have other columns, and no batch of the old ones is under way."""
+        if self._streams_changed is not None and self.step == self.done:
+            self._rescale()
+
     def _rescale(self) -> None:
-        """Go on with as many cells as are wanted."""
+        """Go on with as many cells as are wanted, and with the columns that streams are to have."""
         if self.done and self.declared.policies.budget is not None:
+            if self._streams_changed is not None:
+                raise StateError(
+                    "the checkpoint has cells in which rows wait, and streams with other columns",
+                    hint="declare the streams as before; new columns can be a stream of another name",
+                )
             raise StateError(
                 f"the checkpoint has {self.cells} cells in which rows wait, and this session wants {self.wanted}",
                 hint="connect with as many cells as before",
             )
         if self.done:
-            self._run(self._decide(None, None), None)  # every cell comes to the clock
-            self.settle()
-            rescale(self.spark, self.store, self.functions, self.cells, self.wanted)
+            changed, wanted = self._streams_changed, self.declared
+            if changed is not None:
+                # Until then by what the cells know, and nothing else.
+                told = self.store.at("declared", self.step)
+                assert told is not None
+                self.declared, self._streams_changed = Declared.of(told[1]), None
+                self.declared.tables |= wanted.tables  # their content goes with the next step
+            try:
+                self._run(self._decide(None, None), None)  # every cell comes to the clock
+                self.settle()
+                rescale(self.spark, self.store, self.functions, self.cells, self.wanted, changed)
+            except BaseException:
+                self._streams_changed = changed
+                raise
+            finally:
+                self.declared = wanted
             self.step += 1
         else:
             self.store.next_deal().enter(self.wanted, {})
@@ -386,12 +413,16 @@ class Flow:
         self, header: dict[str, Any], frame: DataFrame | None
     ) -> tuple[DataFrame | None, Files | None]:
         """A batch's rows, or the files that cells are to read for themselves."""
-        if self._folders is None or frame is None:
-            return frame, None
-        listed = self._folders.listed(frame)
-        if self._folders.fit(listed, self.cells):
-            return None, listed
-        return self._folders.rows(listed), None
+        if frame is None:
+            return None, None
+        streams = self._plan_of(header)[0].catalog.streams
+        as_framed = streams == self._framed  # not so in a step that was decided before streams changed
+        if self._folders is not None:
+            listed = self._folders.listed(frame)
+            if as_framed and self._folders.fit(listed, self.cells):
+                return None, listed
+            frame = self._folders.rows(listed)
+        return frame if as_framed or frame is None else laid_out_anew(frame, self._framed, streams), None
 
     def _ask(
         self, header: dict[str, Any], frame: DataFrame | None, files: Files | None, watch: Observation
@@ -443,7 +474,9 @@ class Flow:
         flush: bool,
     ) -> Handle:
         """One Spark query over all streams; if they are folders, over the names of their files."""
-        self.declared.must_follow(self._before)
+        held = self._held()
+        anew = follow(self.declared, held, self.functions)
+        self._streams_changed = streams_changed(self.declared, held) if anew else None
         for prepare in [one for made in self.preparations.values() for one in made]:
             prepare()
         self.failed = None
@@ -451,14 +484,17 @@ class Flow:
         for mark in (self.store.root / "hosts").glob("*"):
             mark.unlink(missing_ok=True)  # a run that was killed left it
         # Spark knows its sources by their order alone.
-        known = [name for name in self._before.streams if name in self.declared.streams]
+        known = [name for name in held.streams if name in self.declared.streams]
         self.declared.streams = {n: self.declared.streams[n] for n in (*known, *self.declared.streams)}
         for step, place in self.store.updates():
             if step > self.step:
                 place.unlink()  # the step was not decided any more
         spark_log.repair(self.store.root / "spark", self.batch if self.step else None)
         self.recover()
-        layout = lay_out(self.declared.streams.values())
+        self._change_streams()
+        add_sources(self.store.root / "spark", len(self.declared.streams))
+        self._framed = dict(self.declared.streams)
+        layout = lay_out(self._framed.values())
         if folders is None:
             self._folders = None
             parts = [
@@ -475,6 +511,18 @@ class Flow:
         query = (writer.trigger(**trigger) if trigger else writer).start()
         ends = bool(trigger.get("availableNow") or trigger.get("once"))
         return Handle(self, query, ends=ends, flush=flush)
+
+    def _held(self) -> Declared:
+        """What the checkpoint holds now, but for queries that were dropped here."""
+        told = self.store.at("declared", self.step)
+        if told is None:
+            return Declared()
+        held = Declared.of(told[1])
+        for name in list(held.queries):
+            if name not in self._before.queries and name not in self.declared.since:
+                held.forget(name)
+        held.tables = self._before.tables
+        return held
 
     def _taken(self, frame: DataFrame, batch: int) -> None:
         try:

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.data.clock import EARLIEST, LATEST
 from penstock.errors import StateError
 from penstock.flow.horizon import horizon
-from penstock.plan.catalog import Function
+from penstock.plan.catalog import Function, Stream
 from penstock.runtime.spark.cell import ROWS
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT, STEP, Layout
@@ -33,13 +33,21 @@ from penstock.runtime.spark.store import Store, read_segment, write_segment
 
 
 def rescale(
-    spark: SparkSession, store: Store, functions: dict[str, Function], before: int, cells: int
+    spark: SparkSession,
+    store: Store,
+    functions: dict[str, Function],
+    before: int,
+    cells: int,
+    changed: Declared | None = None,
 ) -> dict[str, Any]:
-    """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells; the step they begin with."""
+    """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells; the step they begin with.
+
+    `changed`: the declarations from then on, with more or wider columns of the same streams.
+    """
     last = store.numbers("done")[-1]
     told = store.at("declared", last)
     assert told is not None
-    declared = Declared.of(told[1])
+    declared, number = (Declared.of(told[1]), told[0]) if changed is None else (changed, last + 1)
     done = store.get("done", last)
     watermarks = done["watermarks"]
     rates = {stream: done["rows"].get(stream, 0) + 1.0 for stream in watermarks}
@@ -49,12 +57,12 @@ def rescale(
     if not all(whole for _, whole in begins):
         _must_reach_back(store, declared, plan, first)
     code: bytes = cloudpickle.dumps(functions) if functions else b""  # type: ignore[no-untyped-call]
-    rows = _logged(spark, store, plan.layout, before, range(first, last + 1), code)
+    rows = _logged(spark, store, plan, before, range(first, last + 1), code)
     new = store.next_deal()
     header = {
-        "step": last + 1, "batch": None, "declared": told[0], "watermarks": dict.fromkeys(watermarks, EARLIEST),
+        "step": last + 1, "batch": None, "declared": number, "watermarks": dict.fromkeys(watermarks, EARLIEST),
         "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
-        "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": told[0]}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
+        "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": number}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
     }  # fmt: skip
     layout = plan.layout
 
@@ -69,6 +77,8 @@ def rescale(
         yield pa.RecordBatch.from_arrays([pa.array([table.num_rows])], ["rows"])
 
     Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
+    if changed is not None:
+        store.put("declared", number, changed.json())
     store.put("steps", header["step"], header)
     new.enter(cells, rates)
     return header
@@ -97,15 +107,16 @@ def _must_reach_back(store: Store, declared: Declared, plan: Flowing, first: int
 
 
 def _logged(
-    spark: SparkSession, store: Store, layout: Layout, before: int, steps: range, code: bytes
+    spark: SparkSession, store: Store, plan: Flowing, before: int, steps: range, code: bytes
 ) -> DataFrame:
     """All rows of the log, each once, as streams lay them out."""
-    root = str(store.root)
+    root, layout, streams = str(store.root), plan.layout, dict(plan.catalog.streams)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for cell in batch.column(0).to_pylist():
-                found = Log(Store(root), int(cell), before, layout, cloudpickle.loads(code) if code else {})
+                functions = cloudpickle.loads(code) if code else {}
+                found = Log(Store(root), int(cell), before, layout, streams, functions)
                 for step in steps:
                     yield from found.rows(step).to_batches()
 
@@ -117,12 +128,19 @@ class Log:
     """What one cell of the old deal logged."""
 
     def __init__(
-        self, store: Store, cell: int, cells: int, layout: Layout, functions: dict[str, Function]
+        self,
+        store: Store,
+        cell: int,
+        cells: int,
+        layout: Layout,
+        streams: dict[str, Stream],
+        functions: dict[str, Function],
     ) -> None:
         self.store = store
         self.cell = cell
         self.cells = cells
         self.layout = layout
+        self.streams = streams
         self.functions = functions
         self._plans: dict[int, Flowing] = {}
 
@@ -142,7 +160,7 @@ class Log:
                     continue  # columns without a value are not in the log, the time of a stream without rows among them
                 time = f"c{plan.layout.places[fed.stream][fed.input.stream.time]}"
                 own = own.filter(pc.greater_equal(own.column(time), header["watermarks"][fed.stream]))
-                parts.append(self._moved(own, fed.stream, plan.layout, step))
+                parts.append(self._moved(own, fed.stream, plan, step))
         return pa.concat_tables(parts)
 
     def _plan(self, declared_at: int) -> Flowing:
@@ -153,8 +171,8 @@ class Log:
             )
         return self._plans[declared_at]
 
-    def _moved(self, rows: pa.Table, stream: str, old: Layout, step: int) -> pa.Table:
-        """Rows of a stream from one layout to another."""
+    def _moved(self, rows: pa.Table, stream: str, then: Flowing, step: int) -> pa.Table:
+        """Rows of a stream from one layout to another; columns are known by their names."""
         number = list(self.layout.places).index(stream)
         wanted = _no_rows(self.layout, STREAM).schema
         columns: dict[str, Any] = {
@@ -164,7 +182,10 @@ class Log:
         if STEP in rows.column_names:
             columns[STEP] = rows.column(STEP)
         columns |= {f.name: pa.nulls(rows.num_rows, f.type) for f in wanted if f.name not in columns}
-        for there, here in zip(old.places[stream], self.layout.places[stream], strict=True):
+        fields, slots = then.catalog.streams[stream].schema, then.layout.places[stream]
+        old = {field.name.lower(): slot for field, slot in zip(fields, slots, strict=True)}
+        for field, here in zip(self.streams[stream].schema, self.layout.places[stream], strict=True):
+            there = old.get(field.name.lower())
             if f"c{there}" in rows.column_names:
                 columns[f"c{here}"] = pc.cast(rows.column(f"c{there}"), wanted.field(f"c{here}").type)
         return pa.table(columns, schema=wanted)

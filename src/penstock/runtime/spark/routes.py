@@ -14,7 +14,7 @@ from penstock.flow.partition import Routing
 from penstock.plan.catalog import Stream
 from penstock.plan.expressions import Call, Expression
 from penstock.plan.expressions import Column as Plain
-from penstock.runtime.spark.layout import CELL, INPUT, TRAVELS_AS, Layout
+from penstock.runtime.spark.layout import CELL, INPUT, TRAVELS_AS, Layout, lay_out
 from penstock.runtime.spark.plans import Flowing
 from penstock.runtime.spark.selected import Dialect, by_stream, used_slots, wanted
 
@@ -45,6 +45,29 @@ def laid_out(frame: DataFrame, stream: Stream, number: int, layout: Layout) -> D
         for i, kind in enumerate(layout.slots)
     ]
     return frame.select(F.lit(number).alias(STREAM), *slots)
+
+
+def laid_out_anew(frame: DataFrame, given: Mapping[str, Stream], wanted: Mapping[str, Stream]) -> DataFrame:
+    """Rows in the columns that some streams share, in those that others of the same names share."""
+    there, here = lay_out(given.values()), lay_out(wanted.values())
+    numbers = {name: number for number, name in enumerate(given)}
+    number = F.lit(None).cast("int")
+    values = [F.lit(None)] * len(here.slots)
+    for goal, (name, stream) in enumerate(wanted.items()):
+        if name not in given:
+            continue  # no rows of it have come
+        own = F.col(STREAM) == numbers[name]
+        number = F.when(own, F.lit(goal)).otherwise(number)
+        slots = {f.name.lower(): slot for f, slot in zip(given[name].schema, there.places[name], strict=True)}
+        for field, slot in zip(stream.schema, here.places[name], strict=True):
+            found = slots.get(field.name.lower())
+            value = F.lit(None) if found is None else F.col(f"c{found}")
+            values[slot] = F.when(own, value.cast(str(here.slots[slot]).lower())).otherwise(values[slot])
+    kinds = [str(kind).lower() for kind in here.slots]
+    columns = [v.cast(k).alias(f"c{i}") for i, (v, k) in enumerate(zip(values, kinds, strict=True))]
+    return frame.where(F.col(STREAM).isin([numbers[n] for n in wanted if n in given])).select(
+        number.alias(STREAM), *columns
+    )
 
 
 def united(parts: list[DataFrame]) -> DataFrame:

@@ -90,6 +90,9 @@ class Stage:
             if key not in engine.sources:
                 engine.add_stream(stream)
                 engine.catalog.streams[key] = stream
+            elif engine.sources[key].stream.delay != stream.delay:
+                engine.sources[key].delay_by(stream.delay)
+                engine.catalog.streams[key] = stream
         self._declare_tables(self._tables(wanted), updates)
         for name, root in roots.items():
             if name.lower() not in engine.queries:
