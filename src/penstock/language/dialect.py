@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
 
+from penstock.data import names
 from penstock.errors import ParseError, PenstockError
 from penstock.language.place import Source, Span, Token, TokenType, span_of_token
 from penstock.language.scripts import Scripts
@@ -14,6 +15,8 @@ from penstock.language.syntax import Parsed
 
 _GAVE_UP = (SqlglotError, ValueError, TypeError, AttributeError, LookupError, AssertionError)
 """What sqlglot raises from corners our grammar should not reach; users get a place all the same."""
+
+_NAMES = {TokenType.IDENTIFIER, TokenType.VAR}
 
 DEEPEST = 48
 """Brackets nested deeper than this are refused: the operator ladder takes a dozen frames a level."""
@@ -61,11 +64,18 @@ def _tokens(source: Source) -> list[Token]:
                 ParseError, "the text holds a character that is not text", Span(offset, offset)
             )
     try:
-        return list(Penstock().tokenize(source.text))
+        tokens = list(Penstock().tokenize(source.text))
     except TokenError as error:
         raise _untokenizable(error, source) from None
     except (RecursionError, ValueError, IndexError) as error:
         raise source.error(ParseError, f"cannot read the text: {error}", Span(0, 0)) from None
+    for token in tokens:
+        is_name = token.text and token.token_type in _NAMES
+        wrong = names.fault(token.text) if is_name else None
+        if wrong is not None:
+            hint = "names are printable characters on one line"
+            raise source.error(ParseError, wrong, span_of_token(token), hint)
+    return tokens
 
 
 def _untokenizable(error: TokenError, source: Source) -> ParseError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.data.names import shown
 from penstock.language.place import Source, span_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -29,7 +30,7 @@ def name_of(node: exp.Expr, source: Source, depth: int = 0) -> str:
         return f"({left} {operator} {right})"
     if isinstance(node, exp.Anonymous) and depth < 20:
         return f"{str(node.name).lower()}({', '.join(_argument(a, source, depth + 1) for a in node.expressions)})"
-    return " ".join(source.cut(span_of(node)).split())
+    return shown(" ".join(source.cut(span_of(node)).split()))
 
 
 def _argument(node: exp.Expr, source: Source, depth: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from penstock.data import names
 from penstock.data.clock import MICROSECONDS
 from penstock.errors import BindError, DataError, StateError
 from penstock.runtime.border import FOREIGN
@@ -45,10 +46,15 @@ def sql_text(value: object, method: str) -> str:
 
 
 def checked_name(value: object, what: str) -> str:
-    if not isinstance(value, str) or not value or not value.isprintable():
+    wrong = names.fault(value) if isinstance(value, str) else "a name is a string"
+    if wrong is not None:
+        said = ascii(value)
+        said = said if len(said) <= 80 else said[:76] + " ..."
         raise BindError(
-            f"{value!r} is not a name for {what}", hint="names are strings of printable characters"
+            f"{said} is not a name for {what}: {wrong}",
+            hint="names are strings of printable characters, no control or direction marks",
         )
+    assert isinstance(value, str)
     return value
 
 

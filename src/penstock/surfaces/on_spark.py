@@ -313,7 +313,7 @@ class SparkSession(Session):
 
     def _pushed(self, stream: str) -> Place:
         """Where rows given by `push` wait for Spark to read them."""
-        return self.flow.store.root / "pushed" / stream
+        return self.flow.store.pushed(stream)
 
     def push(self, stream: str, rows: Rows) -> None:
         """Rows for a stream without a source of its own."""
@@ -338,7 +338,7 @@ class SparkSession(Session):
     def late(self, stream: str) -> Any:
         """Rows that came below their stream's watermark, as a DataFrame."""
         key = self._stream(stream)
-        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.root / "late" / key)
+        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.late_rows(key))
 
     @property
     def clock(self) -> int:

@@ -35,7 +35,7 @@ from penstock.runtime.spark.folders import Folder, Folders
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.known import Inner, Known, passed, report, summed
 from penstock.runtime.spark.layout import lay_out
-from penstock.runtime.spark.places import create, make_folder, uri
+from penstock.runtime.spark.places import create, literal, make_folder, uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
@@ -453,7 +453,7 @@ class Flow:
         """What the parts below have said, where Spark finds it."""
         told = header["inner"]
         return {
-            name: [uri(self.store.out(told["step"], place)) for place in places]
+            name: [literal(uri(self.store.out(told["step"], place))) for place in places]
             for name, places in told["laid"].items()
         }
 

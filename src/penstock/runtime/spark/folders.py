@@ -21,6 +21,7 @@ from penstock.data.types import Type
 from penstock.plan.catalog import Stream
 from penstock.runtime.spark import files
 from penstock.runtime.spark.layout import Layout
+from penstock.runtime.spark.places import literal
 from penstock.runtime.spark.routes import STREAM, laid_out, united
 
 PATH = "path"
@@ -59,8 +60,8 @@ class Folder:
 
     def rows(self, spark: SparkSession, paths: Iterable[str], watch: Observation) -> DataFrame:
         """Files as Spark reads them, but for rows without a time."""
-        literal = [re.sub(r"([\[\]{}*?\\])", r"\\\1", path) for path in paths]
-        found = spark.read.schema(self.frame.schema).option("basePath", self.path).parquet(*literal)
+        read = spark.read.schema(self.frame.schema).option("basePath", self.path)
+        found = read.parquet(*map(literal, paths))
         time = F.col(f"`{self.stream.schema[self.stream.time].name}`")
         return found.observe(watch, F.count_if(time.isNull()).alias("unplaced")).where(time.isNotNull())
 

@@ -18,7 +18,7 @@ from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.laid import for_spark
-from penstock.runtime.spark.places import Place, make_folder, uri, whole
+from penstock.runtime.spark.places import Place, literal, make_folder, uri, whole
 
 FILE_AGE = "36500d"
 """How much older than the newest file one may be that is still read."""
@@ -72,7 +72,7 @@ def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
         # Spark leaves out files that are a week older than the newest one it has seen: after a clock that was once far
         # ahead was set right, those would be all that are pushed.
         reader = spark.readStream.schema(ddl(stream.schema)).option("maxFileAge", FILE_AGE)
-        return reader.parquet(uri(pushed))
+        return reader.parquet(literal(uri(pushed)))
     options = dict(stream.options)
     if stream.format.lower() == "kafka":
         reader = spark.readStream.format(stream.format).options(**options)
@@ -136,11 +136,11 @@ def dropped(spark: SparkSession, schema: Schema, folder: Place) -> DataFrame:
     """Rows that a query dropped."""
     if not folder.is_dir():
         return spark.createDataFrame([], ddl(schema))
-    return spark.read.schema(ddl(schema)).parquet(uri(folder))
+    return spark.read.schema(ddl(schema)).parquet(literal(uri(folder)))
 
 
 def late(spark: SparkSession, stream: Stream, folder: Place) -> DataFrame:
     """Rows that came too late."""
     if not folder.is_dir():
         return spark.createDataFrame([], ddl(stream.schema))
-    return spark.read.schema(ddl(stream.schema)).parquet(uri(folder))
+    return spark.read.schema(ddl(stream.schema)).parquet(literal(uri(folder)))

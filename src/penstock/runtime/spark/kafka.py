@@ -22,12 +22,12 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from penstock.data.names import path_part
 from penstock.errors import DataError, StateError
 from penstock.plan.roots import Root
 from penstock.runtime.spark.places import Place, make_folder, remove_all
@@ -111,7 +111,7 @@ class Topic:
         self._key = key_columns(root, options.get("key"))
         self._cells = cells
         place = f"{self._options[SERVERS]} {self._options['topic']} {self._key}"
-        name = f"{quote(query, safe='')}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+        name = f"{path_part(query)}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
         self._who = f"{flow}/{name}"
         self._note = folder / f"{name}.json"
         self._claims = folder / f"{name}.claims"

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from typing import IO
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.data.names import path_part
 from penstock.data.types import Type
 
-TOGETHER = "/together"
-"""Under which all queries' changes are laid down as one table; no query's own name comes to this."""
+TOGETHER = "\ntogether"
+"""Under which all queries' changes are laid down as one table; no query's own name holds a line feed."""
 
 
 def view_name(query: str) -> str:
     """Under which a query's current answer is laid down, beside its changes."""
-    return f"{query}/view"
+    return f"{query}\nview"
 
 
 def file_name(what: str) -> str:
     """Of a query's changes, of its answer, or of all changes together."""
-    return f"{quote(what, safe='')}.parquet"
+    return f"{path_part(what)}.parquet"
 
 
 def write_results(table: pa.Table, place: IO[bytes]) -> None:

@@ -149,6 +149,11 @@ def uri(place: Place) -> str:
     return f"{SPARK_SAYS.get(scheme, scheme)}:{path}/{place.rest}"
 
 
+def literal(path: str) -> str:
+    """A path as Spark's readers take it: brackets, braces, stars, question marks and backslashes are else patterns."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
 def remove_all(place: Place) -> None:
     """A folder and what is in it, if it is there."""
     if isinstance(place, Path):

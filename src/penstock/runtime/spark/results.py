@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.runtime.spark.host import unpacked
 from penstock.runtime.spark.laid import file_name
-from penstock.runtime.spark.places import uri
+from penstock.runtime.spark.places import literal, uri
 from penstock.runtime.spark.store import Store
 
 
@@ -26,7 +26,7 @@ class Results:
                 self._tables.setdefault(name, []).append(table)
             for name in answer["files"]:
                 place = store.out(int(answer["step"]), answer["laid"]) / file_name(name)
-                self._files.setdefault(name, []).append(uri(place))
+                self._files.setdefault(name, []).append(literal(uri(place)))
 
     def carried(self, name: str) -> pa.Table | None:
         """What came with answers."""

@@ -26,11 +26,11 @@ import re
 import zlib
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from penstock.data.clock import LATEST
+from penstock.data.names import path_part
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, make_folder, remove_all, whole
 
@@ -68,11 +68,19 @@ class Store:
         return self.root / "out" / f"{step:012d}" / laid
 
     def late(self, stream: str, step: int, cell: int) -> Place:
-        return self.root / "late" / stream / f"{step:012d}-{cell}.parquet"
+        return self.late_rows(stream) / f"{step:012d}-{cell}.parquet"
+
+    def late_rows(self, stream: str) -> Place:
+        """Rows of a stream that came too late, a file a step and cell."""
+        return self.root / "late" / path_part(stream)
+
+    def pushed(self, stream: str) -> Place:
+        """Rows given by `push` that wait for Spark to read them."""
+        return self.root / "pushed" / path_part(stream)
 
     def dropped(self, query: str) -> Place:
         """What a query has dropped, a file a step and cell."""
-        return self.root / "dropped" / quote(query, safe="")
+        return self.root / "dropped" / path_part(query)
 
     def logs(self, cell: int) -> list[int]:
         """The steps whose rows a cell's log has."""
