@@ -7,7 +7,7 @@ to the flow, which carries it out from its next step on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from penstock.plan.catalog import Stream, Table
 from penstock.plan.levels import USUAL
 from penstock.plan.nodes import Query as Bound
 from penstock.runtime.border import write_column
+from penstock.runtime.epochs import read_stream
 from penstock.runtime.running import Standing
 from penstock.runtime.spark import frames, sinks
 from penstock.runtime.spark.flow import Flow
@@ -28,6 +29,8 @@ from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.sink import FunctionSink, OutputSink
+from penstock.state.strings import Strings
+from penstock.surfaces.alone import alone
 from penstock.surfaces.arguments import checked_name
 from penstock.surfaces.options import Options
 from penstock.surfaces.query import Query
@@ -40,7 +43,6 @@ class SparkSession(Session):
 
     def __init__(self, spark: Any, checkpoint: str, cells: int | None, options: Options) -> None:
         super().__init__(options)
-        self.lock = nullcontext()  # the flow has its own, which its steps and what sinks do hold too
         if options.wall is not None:
             raise StateError(
                 f"budget={options.budget!r}: on Spark a step's budget is a number of work units",
@@ -48,6 +50,8 @@ class SparkSession(Session):
             )
         self.spark = spark
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
+        # One lock for both: steps hold it, and so do sinks, whose functions may use the session.
+        self.lock = self.flow.lock
         self._frames: dict[str, Any] = {}
         self._handle: Handle | None = None
         self._waiting: dict[str, tuple[Standing, str]] = {}
@@ -58,6 +62,7 @@ class SparkSession(Session):
     def _check_source(self, what: str, name: str, format_: str | None) -> None:
         """Spark reads them all."""
 
+    @alone
     def create_stream(
         self,
         name: str,
@@ -81,6 +86,7 @@ class SparkSession(Session):
         declare(frames.columns(name, source))
         self._frames[name.lower()] = source
 
+    @alone
     def create_table(self, name: str, data: Rows, *, retroactive: bool = False) -> None:
         super().create_table(name, frames.collected(data), retroactive=retroactive)
         self._tell_content(name)
@@ -119,6 +125,7 @@ class SparkSession(Session):
             self.engine.update(key, None, gone, new)
         return True
 
+    @alone
     def update_table(
         self, table: str, insert: Rows = None, delete: Rows = None, *, at: object = None
     ) -> None:
@@ -186,6 +193,7 @@ class SparkSession(Session):
             prepare()
         self.flow.preparations.setdefault(query, []).append(prepare)
 
+    @alone
     def query(
         self, sql: str, name: str | None = None, *, keep: bool = False, weight: float = USUAL
     ) -> SparkQuery:
@@ -218,6 +226,7 @@ class SparkSession(Session):
             with self.flow.lock:
                 self.flow.declared.altered.setdefault(name, {})[what] = parsed.text
 
+    @alone
     def drop(self, name: str) -> None:
         known = (*self.flow.declared.queries, *self._waiting)
         kept = next((n for n in known if n.lower() == name.lower()), None)
@@ -226,6 +235,7 @@ class SparkSession(Session):
             self._waiting.pop(kept, None)
             self.flow.forget(kept)
 
+    @alone
     def create_function(
         self,
         name: str,
@@ -241,6 +251,7 @@ class SparkSession(Session):
         self.flow.functions[name.lower()] = function
         self.flow.declared.functions[name.lower()] = function.identity
 
+    @alone
     def explain(self, format: str = "text") -> str:  # noqa: A002
         """Every query's plan, what they share, and how rows are spread over the cells."""
         made = super().explain(format)
@@ -252,6 +263,7 @@ class SparkSession(Session):
 
     # ------------------------------------------------------------------ running
 
+    @alone
     def start(self, trigger: Mapping[str, Any] | None = None, *, flush: bool = True) -> Handle:
         """Run the flow: one Spark query over all streams, until stopped or, with `availableNow`, until the input ends."""
         if self._is_running:
@@ -321,11 +333,9 @@ class SparkSession(Session):
         declared = self.catalog.streams[key]
         if declared.format is not None or key in self._frames:
             raise StateError(f"stream {stream} has a source of its own")
-        columns = self._read_stream(rows, declared)
-        arrays = [
-            write_column(c, f.type, self.engine.strings)
-            for c, f in zip(columns, declared.schema, strict=True)
-        ]
+        strings = Strings()  # of this push alone: threads push while others push and while steps run
+        columns = read_stream(rows, declared, strings)
+        arrays = [write_column(c, f.type, strings) for c, f in zip(columns, declared.schema, strict=True)]
         frames.drop_file(
             self._pushed(key), pa.Table.from_arrays(arrays, names=[f.name for f in declared.schema])
         )
