@@ -22,17 +22,18 @@ class Stream:
     `ahead`: how far ahead a row may be, in time units (None: the default of the time's type; UNLIMITED: any).
     `idle`: microseconds without rows after which it holds the clock back no more. `unit`: microseconds that one
     stands for where times come as whole numbers (None: microseconds, and what looks like another unit is refused).
+
+    Plans are equal whatever `delay`, `ahead` and `idle` are: they may change while queries run.
     """
 
     name: str
     schema: Schema
     time: int
     delay: int = field(default=0, compare=False)
-    """How much later than newer ones rows may come; it may change, and plans are the same whatever it is."""
     format: str | None = None
     options: tuple[tuple[str, str], ...] = ()
-    ahead: int | None = None
-    idle: int | None = None
+    ahead: int | None = field(default=None, compare=False)
+    idle: int | None = field(default=None, compare=False)
     unit: int | None = None
 
     @property

@@ -14,13 +14,14 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
+from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, StateError
 from penstock.plan.catalog import Function, Stream, Table
@@ -416,7 +417,8 @@ class Flow:
         if frame is None:
             return None, None
         streams = self._plan_of(header)[0].catalog.streams
-        as_framed = streams == self._framed  # not so in a step that was decided before streams changed
+        # Not so in a step that was decided before streams changed.
+        as_framed = _schemas(streams) == _schemas(self._framed)
         if self._folders is not None:
             listed = self._folders.listed(frame)
             if as_framed and self._folders.fit(listed, self.cells):
@@ -538,3 +540,7 @@ class Flow:
     def _new_run(self) -> Run:
         """What worker processes and tasks are to know each other by from now on."""
         return Run(timeout=worker_timeout(self.spark.conf.get(WORKER_TIMEOUT, None)))
+
+
+def _schemas(streams: Mapping[str, Stream]) -> list[tuple[str, Schema]]:
+    return [(name, stream.schema) for name, stream in streams.items()]

@@ -34,7 +34,7 @@ from penstock.data.names import path_part
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, make_folder, remove_all, whole
 
-FORMAT = 21
+FORMAT = 22
 _MARK = b"penstock\n"
 
 
