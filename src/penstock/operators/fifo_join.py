@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -74,14 +75,12 @@ class FifoJoin:
         n = len(schemas)
         self._keys = [KeyMaker(site) for _ in schemas]
         self._index: dict[tuple[int, int], int] = {}
-        for i in range(n):
-            for j in range(n):
-                between = self._between(i, j)
-                if between:
-                    self._index[i, j] = self._keys[i].index([e.side(i) for e in between])
-                    # Keys of several attributes are hashes: test the equalities themselves.
-                    if i < j and len(between) > 1:
-                        self._tests += [e.whole for e in between]
+        for i, j in sorted({pair for e in equalities for pair in ((e.left, e.right), (e.right, e.left))}):
+            between = self._between(i, j)
+            self._index[i, j] = self._keys[i].index([e.side(i) for e in between])
+            # Keys of several attributes are hashes: test the equalities themselves.
+            if i < j and len(between) > 1:
+                self._tests += [e.whole for e in between]
         tested = {c.index for t in self._tests for c in columns(t)}
         if site.may_move:
             tested |= {c.index for e in equalities for c in columns(e.whole)}
@@ -164,23 +163,26 @@ class FifoJoin:
         n = len(self._keys)
         before = self._order.copy()
         fan = self._fan.tolist()
+        beside: list[list[int]] = [[] for _ in range(n)]
+        for t, b in self._index:
+            beside[b].append(t)
         for i in range(n):
-            bound = [i]
+            bound, last = {i}, i
+            reached: list[tuple[float, int, int]] = []
             for h in range(n - 1):
-                # Without cycles there is one to come from.
-                _, target, partner = min(
-                    (fan[i][t] if fan[i][t] >= 0 else 1e6, t, b)
-                    for t in range(n)
-                    for b in bound
-                    if t not in bound and (t, b) in self._index
-                )
+                for t in beside[last]:
+                    heappush(reached, (fan[i][t] if fan[i][t] >= 0 else 1e6, t, last))
+                target = last
+                while target in bound:
+                    _, target, partner = heappop(reached)
                 self._order[i, h] = (
                     target,
                     self._indexes[target, partner],
                     partner,
                     self._indexes[partner, target],
                 )
-                bound.append(target)
+                bound.add(target)
+                last = target
         return not np.array_equal(before, self._order)
 
     def _follow(self) -> None:

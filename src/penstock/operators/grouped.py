@@ -25,7 +25,7 @@ from penstock.kernels import lineage as kernels
 from penstock.kernels.filters import look_up_all
 from penstock.operators.domains import Mark, covered, holds_for, real_marks
 from penstock.operators.evaluate import Computed, Evaluator
-from penstock.operators.expressions.parts import RowError, raises
+from penstock.operators.expressions.parts import RowError, calls_python
 from penstock.operators.lookup import Index, numbers_index, texts_index
 from penstock.plan.clauses import Atom, Clause
 from penstock.plan.expressions import Column as ColumnName
@@ -96,7 +96,7 @@ class GroupedFilter:
         self.mask = np.zeros(self.words, np.uint64)
         self.table = _resized(np.empty((0, 0), np.uint64), 8, self.words, _ALL)
         self._compute = self.evaluator.compile(self.subject)
-        self.costly = raises(self.subject)
+        self.costly = calls_python(self.subject)
         self.plain = isinstance(self.subject, ColumnName)
 
     # ------------------------------------------------------------------ who asks what

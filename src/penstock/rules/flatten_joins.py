@@ -6,6 +6,9 @@ from penstock.plan.expressions import Expression, shifted
 from penstock.plan.nodes import Join, Node
 from penstock.rules.walk import bottom_up
 
+MOST_JOINED = 128
+"""Inputs that one join walks: its kernels number them by a byte."""
+
 
 def flatten_joins(root: Node) -> Node:
     """Nested joins as one.
@@ -38,4 +41,6 @@ def flatten(node: Node) -> Node:
         else:
             inputs.append(one)
         start += len(one.schema)
+    if len(inputs) > MOST_JOINED:
+        return node
     return Join(tuple(inputs), tuple(predicates))

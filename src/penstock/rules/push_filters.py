@@ -15,7 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.plan.expressions import Column, Expression, columns, conjunction, conjuncts, rewrite, shifted
+from penstock.plan.expressions import (
+    Call,
+    Column,
+    Expression,
+    columns,
+    conjunction,
+    conjuncts,
+    rewrite,
+    shifted,
+)
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -36,6 +45,9 @@ from penstock.plan.nodes import (
 from penstock.plan.nulls import rejects_nulls
 from penstock.plan.windows import Range, Unbounded
 from penstock.rules.walk import with_inputs
+
+MOST_PARTS = 4096
+"""Of a predicate that goes below a projection: through columns that are computed from columns twice it would double each time."""
 
 
 def push_filters(root: Node) -> Node:
@@ -88,8 +100,10 @@ def _settle(node: Node, parts: Sequence[Expression], *, top: bool = False) -> No
         case Filter():
             return _settle(node.input, (*conjuncts(node.predicate), *parts), top=top)
         case Project():
-            below = _settle(node.input, [_through(p, node) for p in parts], top=top)
-            return Project(below, node.outputs, node.alias)
+            passing, kept = _divided(parts, lambda p: _grown(p, node) <= MOST_PARTS)
+            below = _settle(node.input, [_through(p, node) for p in passing], top=top)
+            made = Project(below, node.outputs, node.alias)
+            return Filter(made, conjunction(kept)) if kept else made
         case Union() | Distinct():
             return with_inputs(node, tuple(_settle(i, parts) for i in node.inputs))
         case Join():
@@ -189,6 +203,15 @@ def _divided(
 
 def _through(predicate: Expression, project: Project) -> Expression:
     return rewrite(predicate, lambda c: project.outputs[c.index].expression)
+
+
+def _grown(predicate: Expression, project: Project) -> int:
+    """How many parts a predicate has below a projection: each column that it reads becomes what computes it."""
+    return _size(predicate) + sum(_size(project.outputs[c.index].expression) for c in columns(predicate))
+
+
+def _size(expression: Expression) -> int:
+    return 1 + sum(map(_size, expression.arguments)) if isinstance(expression, Call) else 1
 
 
 def _into_join(join: Join, parts: Sequence[Expression]) -> Node:

@@ -6,6 +6,7 @@ from penstock.errors import PlanError
 from penstock.plan.nodes import AntiJoin, Filter, Join, Node, OuterJoin, Project, Relation, Scan, Windowed
 from penstock.plan.pattern import Pattern, is_lookup, is_table, pattern
 from penstock.plan.windows import Rows
+from penstock.rules.flatten_joins import MOST_JOINED
 from penstock.rules.walk import every
 
 
@@ -60,6 +61,11 @@ def _check_join(node: Join | OuterJoin) -> None:
     plain = [t for t in tables if not t.table.retroactive]
     if not streams:
         raise PlanError("a join reads at least one stream", hint="tables are looked up by arriving rows")
+    if len(node.inputs) > MOST_JOINED:
+        raise PlanError(
+            f"one join of {len(node.inputs)} inputs; there are at most {MOST_JOINED}",
+            hint="put some of them in a subquery in FROM",
+        )
     if not plain:
         return
     if isinstance(node, OuterJoin) and not is_lookup(node):

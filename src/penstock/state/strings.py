@@ -216,6 +216,10 @@ class Strings:
         """Row by row: starts with (0), ends with (1), contains (2); one side may be of length 1."""
         return kernels.search(mode, texts, parts, self._data, self._start, self._size)
 
+    def sizes(self, codes: Codes) -> NDArray[np.int64]:
+        """Bytes per string; what is under NULL may be any number."""
+        return self._size.take(codes, mode="clip").astype(np.int64)
+
     def lengths(self, codes: Codes) -> NDArray[np.int64]:
         """Characters (code points) per string."""
         return kernels.characters(codes, self._data, self._start, self._size)

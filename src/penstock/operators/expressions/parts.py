@@ -45,7 +45,7 @@ Builder = Callable[[Call, Sequence[Part]], Run]
 
 
 class RowError(DataError):
-    """A Python function failed on a row (counted from 0; None: on all rows together) of these columns.
+    """A function failed on a row (counted from 0; None: on all rows together) of these columns.
 
     Whoever knows more of the row says so as the error passes: `only` which row of all it is, operators its time.
     """
@@ -123,7 +123,7 @@ def strict(parts: Sequence[Part], function: Function) -> Run:
             return function(values), valid
 
         return one
-    if len(parts) == 2 and _alike(parts[0].expression, parts[1].expression):
+    if len(parts) == 2 and alike(parts[0].expression, parts[1].expression):
         run = parts[0].run
 
         def twice(columns: Sequence[Column], rows: int) -> Pair:
@@ -152,9 +152,9 @@ def strict(parts: Sequence[Part], function: Function) -> Run:
     return many
 
 
-def _alike(one: Expression, other: Expression) -> bool:
+def alike(one: Expression, other: Expression) -> bool:
     """Whether two arguments are one, to the letter: 0.0 equals -0.0, and is another number."""
-    return repr(one) == repr(other) and not raises(one)
+    return repr(one) == repr(other) and not calls_python(one)
 
 
 def partial(parts: Sequence[Part], function: Nullable) -> Run:
@@ -174,10 +174,23 @@ def partial(parts: Sequence[Part], function: Nullable) -> Run:
     return run
 
 
-def raises(expression: Expression) -> bool:
-    """Whether a Python function is called in it: such parts run only on the rows that ask for them."""
+GROWS = ("||", "concat", "replace")
+"""Functions whose results may be longer than a text may be."""
+
+
+def calls_python(expression: Expression) -> bool:
+    """Whether a Python function is called in it."""
     return isinstance(expression, Call) and (
-        expression.function.startswith("udf:") or any(raises(a) for a in expression.arguments)
+        expression.function.startswith("udf:") or any(map(calls_python, expression.arguments))
+    )
+
+
+def raises(expression: Expression) -> bool:
+    """Whether it may fail on a row: such parts run only on the rows that ask for them."""
+    return isinstance(expression, Call) and (
+        expression.function.startswith("udf:")
+        or expression.function in GROWS
+        or any(map(raises, expression.arguments))
     )
 
 

@@ -12,8 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.data import limits
 from penstock.data.batch import Array, Column, Mask
-from penstock.operators.expressions.parts import Builder, Pair, Part, Run, spread, strict
+from penstock.operators.expressions.parts import (
+    Builder,
+    Pair,
+    Part,
+    RowError,
+    Run,
+    alike,
+    both,
+    spread,
+    strict,
+)
 from penstock.plan.expressions import Call, Literal
 from penstock.state.strings import Codes, Strings
 
@@ -191,45 +202,107 @@ class Texts:
     def _right(self, _: Call, parts: Sequence[Part]) -> Run:
         return self._cutting(parts, lambda n, k: (np.where(k < 0, -k, n - k), n))
 
-    def _concat(self, _: Call, parts: Sequence[Part]) -> Run:
+    def _concat(self, call: Call, parts: Sequence[Part]) -> Run:
         strings = self._strings
         moving = [p for p in parts if p.constant is None]
         if len(moving) == 1:
             at = parts.index(moving[0])
             before = "".join(_text(p, strings) or "" for p in parts[:at])
             after = "".join(_text(p, strings) or "" for p in parts[at + 1 :])
-            return per_code(
-                moving[0], self._codes(lambda a: pc.binary_join_element_wise(before, a, after, ""))
-            )
+            memo = self._codes(lambda a: pc.binary_join_element_wise(before, a, after, ""))
+            added = len((before + after).encode())
+            return self._bounded(call, moving, lambda codes: strings.sizes(codes) + added, memo)
 
         def function(*arguments: Array) -> Array:
             rows = 0 if any(len(a) == 0 for a in arguments) else max(len(a) for a in arguments)
             texts = [strings.decode(spread(a, rows)) for a in arguments]
             return strings.encode(pc.binary_join_element_wise(*texts, "")).values
 
-        return strict(parts, function)
+        def size(*arguments: Array) -> Array:
+            return sum((strings.sizes(a) for a in arguments), np.zeros(1, np.int64))
 
-    def _replace(self, _: Call, parts: Sequence[Part]) -> Run:
+        return self._bounded(call, parts, size, function)
+
+    def _replace(self, call: Call, parts: Sequence[Part]) -> Run:
         strings = self._strings
         old, new = _text(parts[1], strings), _text(parts[2], strings)
         if old is not None and new is not None:
             if not old:
                 return parts[0].run
-            return per_code(
-                parts[0], self._codes(lambda a: pc.replace_substring(a, pattern=old, replacement=new))
-            )
+            more = len(new.encode()) - len(old.encode())
+            memo = self._codes(lambda a: pc.replace_substring(a, pattern=old, replacement=new))
+            if more <= 0:
+                return per_code(parts[0], memo)
+
+            def count(codes: Codes) -> Column:
+                found = pc.count_substring(strings.decode(codes), old)
+                return Column(strings.sizes(codes) + more * found.to_numpy().astype(np.int64))
+
+            counted = PerCode(strings, np.dtype(np.int64), count)
+            return self._bounded(call, parts[:1], lambda codes: counted(codes, None)[0], memo)
+
+        def distinct(arguments: Sequence[Array]) -> tuple[list[list[str]], Array]:
+            rows = max(len(a) for a in arguments)
+            table = np.stack([spread(a, rows) for a in arguments])
+            values, inverse = np.unique(table, axis=1, return_inverse=True)
+            return [strings.decode(row).to_pylist() for row in values], inverse.ravel()
 
         def function(*arguments: Array) -> Array:
-            rows = 0 if any(len(a) == 0 for a in arguments) else max(len(a) for a in arguments)
-            if rows == 0:
+            if any(len(a) == 0 for a in arguments):
                 return np.zeros(0, np.int32)
-            table = np.stack([spread(a, rows) for a in arguments])
-            distinct, inverse = np.unique(table, axis=1, return_inverse=True)
-            texts = [strings.decode(row).to_pylist() for row in distinct]
-            replaced = [t.replace(o, n) if o else t for t, o, n in zip(*texts, strict=True)]
-            return strings.encode(pa.array(replaced, pa.string())).values.take(inverse.ravel())
+            texts, inverse = distinct(arguments)
+            made = [t.replace(o, n) if o else t for t, o, n in zip(*texts, strict=True)]
+            return strings.encode(pa.array(made, pa.string())).values.take(inverse)
 
-        return strict(parts, function)
+        def size(*arguments: Array) -> Array:
+            texts, inverse = distinct(arguments)
+            sizes = [
+                len(t) + (t.count(o) * (len(n) - len(o)) if o else 0) for t, o, n in zip(*texts, strict=True)
+            ]
+            return np.array(sizes, np.int64)[inverse]
+
+        return self._bounded(call, parts, size, function)
+
+    def _bounded(
+        self,
+        call: Call,
+        parts: Sequence[Part],
+        size: Callable[..., Array],
+        make: PerCode | Callable[..., Array],
+    ) -> Run:
+        """What makes texts, refused on a row whose text would be too long. `size`: its bytes, by codes."""
+        first = [next(k for k, q in enumerate(parts) if alike(q.expression, p.expression)) for p in parts]
+
+        def run(columns: Sequence[Column], rows: int) -> Pair:
+            known = {k: parts[k].run(columns, rows) for k in dict.fromkeys(first)}
+            pairs = [known[k] for k in first]
+            values = [np.ascontiguousarray(codes) for codes, _ in pairs]
+            valid: Mask | None = None
+            for _, mask in pairs:
+                valid = both(valid, mask)
+            if all(map(len, values)):
+                self._check(call, size(*values), valid, columns, rows)
+            return make(values[0], valid) if isinstance(make, PerCode) else (make(*values), valid)
+
+        return run
+
+    def _check(
+        self, call: Call, sizes: Array, valid: Mask | None, columns: Sequence[Column], rows: int
+    ) -> None:
+        long = sizes > limits.TEXT_BYTES
+        if valid is not None:
+            long = long & valid
+        if not long.any():
+            return
+        row = int(np.argmax(long))
+        most = limits.TEXT_BYTES >> 20
+        raise RowError(
+            f"{call.function} would make a text of {int(sizes[min(row, len(sizes) - 1)]):,} bytes, more than {most} MiB",
+            columns,
+            row if len(long) == rows else None,
+            rows,
+            hint="cut what grows with left(…), or keep its parts in columns of their own",
+        )
 
 
 def _flags(answer: pa.BooleanArray) -> Mask:

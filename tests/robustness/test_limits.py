@@ -1,0 +1,98 @@
+"""What would take more memory or time than a machine has is an error that says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+
+CREATE = (
+    "CREATE STREAM a (ts BIGINT, k INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0;"
+    "CREATE STREAM b (ts BIGINT, k INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0"
+)
+
+
+def connected(**options: Any) -> penstock.Session:
+    session = penstock.connect(**options)
+    session.execute(CREATE)
+    return session
+
+
+def doubled(times: int, source: str = "SELECT k, s FROM a [RANGE 5]") -> str:
+    for _ in range(times):
+        source = f"SELECT k, s || s AS s FROM ({source}) AS q"
+    return source
+
+
+def row(ts: int, s: str | None, k: int = 1) -> dict[str, Any]:
+    return {"ts": ts, "k": k, "s": s}
+
+
+def test_a_text_that_doubles_itself_is_refused_before_it_is_made() -> None:
+    session = connected()
+    session.query(f"SELECT length(s) AS n FROM ({doubled(27)}) AS q")
+    other = session.query("SELECT s FROM a [RANGE 5]")
+    session.push("a", [row(1, "x")])
+    with pytest.raises(penstock.DataError, match=r"\|\| would make a text of 33,554,432 bytes, more than 16"):
+        session.advance(1)
+    assert other.snapshot().to_pylist() == [{"s": "x"}]
+
+
+def test_texts_up_to_the_limit_are_made() -> None:
+    session = connected()
+    query = session.query(f"SELECT length(s) AS n FROM ({doubled(24)}) AS q")
+    session.push("a", [row(1, "x"), row(1, None)])
+    session.advance(1)
+    assert sorted(query.snapshot().column("n").to_pylist(), key=str) == [1 << 24, None]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "replace(s, 'x', 'xxxxxxxxxxxxxxxx')",
+        "replace(s, left(s, 1), 'xxxxxxxxxxxxxxxx')",
+        "concat(s, s, s, s, s, s, s, s, s)",
+        "'y' || s || s || s || s || s || s || s || s || s",
+    ],
+)
+def test_other_functions_that_make_texts_longer(made: str) -> None:
+    session = connected()
+    session.query(f"SELECT {made} AS t FROM a [RANGE 5]")
+    session.push("a", [row(1, "x" * (1 << 21))])
+    with pytest.raises(penstock.DataError, match="more than 16 MiB"):
+        session.advance(1)
+
+
+def test_rows_that_a_condition_leaves_out_do_not_count() -> None:
+    session = connected()
+    query = session.query(
+        "SELECT length(CASE WHEN length(s) < 10 THEN concat(s, s, s, s, s, s, s, s, s) END) AS n FROM a [RANGE 5]"
+    )
+    session.push("a", [row(1, "x" * (1 << 21)), row(1, "xy")])
+    session.advance(1)
+    assert sorted(query.snapshot().column("n").to_pylist(), key=str) == [18, None]
+
+
+def test_a_condition_on_a_text_that_doubles_itself_is_planned() -> None:
+    """Below all the projections it would have as many parts as the text has letters."""
+    session = connected()
+    query = session.query(f"SELECT k FROM ({doubled(20)}) AS q WHERE s <> '' AND k > 0")
+    session.push("a", [row(1, "x"), row(1, ""), row(1, "x", 0)])
+    session.advance(1)
+    assert query.snapshot().to_pylist() == [{"k": 1}]
+
+
+def test_a_join_of_more_inputs_than_its_kernels_number() -> None:
+    session = connected()
+    wide = "".join(f" JOIN b [RANGE 5] AS t{i} ON t{i - 1}.k = t{i}.k" for i in range(1, 130))
+    with pytest.raises(penstock.PlanError, match="one join of 130 inputs; there are at most 128"):
+        session.query(f"SELECT t0.k FROM a [RANGE 5] AS t0{wide}")
+    some = "".join(f" JOIN b [RANGE 5] AS t{i} ON t{i - 1}.k = t{i}.k" for i in range(1, 100))
+    more = "".join(f" JOIN b [RANGE 5] AS u{i} ON q.k = u{i}.k" for i in range(60))
+    query = session.query(f"SELECT q.k FROM (SELECT t0.k FROM a [RANGE 5] AS t0{some}) AS q{more}")
+    session.push("a", [row(1, "x", 1), row(1, "x", 2)])
+    session.push("b", [row(1, "x", 2)])
+    session.advance(1)
+    assert query.snapshot().to_pylist() == [{"k": 2}]
