@@ -36,6 +36,8 @@ LONGEST_RUN = 400
 """Operations on files between two cuts, at most; a step takes some fifty."""
 PATIENCE = 180.0
 """Seconds within which a flow must go on."""
+VIEWS = ("sums", "joined")
+"""Queries whose current answer is kept too."""
 LOSSES = (Loss.SOME, Loss.SOME, Loss.ALL, Loss.NONE)
 
 
@@ -59,6 +61,7 @@ class PowerCuts:
         self.queries = {name: self.here.query(text, name=name) for name, text in QUERIES.items()}
         self.files = self.newest = 0
         self.cuts: Counter[str] = Counter()
+        self.answers: dict[str, Any] = {}
 
     def feed(self) -> None:
         """One more file of each stream, which no power cut takes away."""
@@ -75,7 +78,10 @@ class PowerCuts:
         session = penstock.connect(self.spark, checkpoint=str(self.checkpoint), cells=2)
         session.execute(declared(self.input))
         for name, text in QUERIES.items():
-            session.query(text, name=name).write(format="parquet", path=str(self.out / name))
+            query = session.query(text, name=name)
+            query.write(format="parquet", path=str(self.out / name))
+            if name in VIEWS:
+                query.write(format="parquet", path=str(self.out / f"{name}-view"), mode="view")
         handle = session.start(trigger=trigger)
         assert isinstance(handle, Handle)
         return handle
@@ -129,11 +135,12 @@ class PowerCuts:
 
     def differences(self) -> list[str]:
         """By query, what the sinks have too few and too many."""
-        self.here.advance(2 * self.newest + 2)
+        self.here.advance(self.newest)
+        self.answers = {name: self.queries[name].snapshot() for name in VIEWS}
         found = []
         for name, query in self.queries.items():
             table = query.changes()
-            expected = Counter(tuple(r.values()) for r in table.to_pylist() if r["__ts"] <= self.newest)
+            expected = Counter(tuple(row.values()) for row in table.to_pylist())
             got: Counter[Any] = Counter()
             for file in sorted((self.out / name).glob("step-*.parquet")):
                 rows = pq.read_table(file).to_pylist()
@@ -142,6 +149,17 @@ class PowerCuts:
                 lost, more = expected - got, got - expected
                 example = next(iter(lost or more))
                 found.append(f"{name}: {lost.total()} lost, {more.total()} too many, e.g. {example}")
+        return found + self._views_that_differ()
+
+    def _views_that_differ(self) -> list[str]:
+        """Views against the answer at the last instant, by all changes until then."""
+        found = []
+        for name in VIEWS:
+            expected = Counter(tuple(row.values()) for row in self.answers[name].to_pylist())
+            shown = pq.read_table(self.out / f"{name}-view" / "current.parquet")
+            got = Counter(tuple(row.values()) for row in shown.to_pylist())
+            if got != expected:
+                found.append(f"the view of {name}: {shown.num_rows} rows, {expected.total()} expected")
         return found
 
 

@@ -159,7 +159,7 @@ class ViewFiles:
             directory.sync_names()
         self._version = version
         if directory.local is not None and len(parts) == 1:
-            _put_current(directory, made[0], f"{CURRENT}{_ending(parts[0])}")
+            _put_current(directory, made[0], f"{CURRENT}.{self._kind}{_codec(parts[0], self._kind)}")
         directory.delete(staged)
         self._expire(directory)
 
