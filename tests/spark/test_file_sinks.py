@@ -115,6 +115,62 @@ def killed(*_: Any) -> None:
     raise OSError("killed")
 
 
+OPERATIONS = ("create", "delete", "move", "write", "sync", "sync_names")
+
+
+class Crash(BaseException):
+    """The driver ends here: nothing that comes after is done."""
+
+
+def dying_at(operation: int, patch: pytest.MonkeyPatch) -> None:
+    """Let the process end in front of one of the operations on the directory, counted from now."""
+    left = [operation]
+
+    def counted(real: Any) -> Any:
+        def wrapped(*given: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+            return real(*given)
+
+        return wrapped
+
+    for name in OPERATIONS:
+        patch.setattr(hadoop.HadoopDirectory, name, counted(getattr(hadoop.HadoopDirectory, name)))
+
+
+@pytest.mark.parametrize("is_view", [True, False])
+def test_a_crash_at_any_operation_of_a_step_is_made_up_for_by_its_repetition(
+    spark: SparkSession, tmp_path: Path, is_view: bool
+) -> None:
+    def started() -> Any:
+        if is_view:
+            return view_at(spark, tmp_path)
+        sink = ChangeFiles(spark, str(tmp_path), "parquet", "flow", "w", {})
+        sink.prepare(SCHEMA)
+        return sink
+
+    def dies_at(operation: int, sink: Any, frame: DataFrame, step: int) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            dying_at(operation, patch)
+            try:
+                sink(frame, step)
+            except Crash:
+                return True
+        return False
+
+    step = 0
+    before: list[tuple[int, int]] = []
+    while dies_at(step, started(), frame := answer(spark, step).coalesce(1).cache(), step):
+        after = shown(step) if is_view else [*before, *shown(step)]
+        between = rows(spark.read.schema(SCHEMA).parquet(str(tmp_path)))
+        assert between in (before, after), f"killed in front of operation {step}"
+        started()(frame, step)
+        assert rows(spark.read.schema(SCHEMA).parquet(str(tmp_path))) == after
+        before, step = after, step + 1
+    assert step >= 4
+
+
 def test_two_writers_of_one_view_are_told(spark: SparkSession, tmp_path: Path) -> None:
     one, other = view_at(spark, tmp_path / "view"), view_at(spark, tmp_path / "view")
     one(answer(spark, 1), 1)
