@@ -28,6 +28,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     Windowed,
 )
 from penstock.plan.partial import is_estimates
@@ -200,9 +201,15 @@ def cores(root: Root, name: str) -> tuple[Root | None, tuple[Core, ...]]:
         return None, (whole,)
     found: list[Core] = []
 
+    shared: dict[int, Node] = {}
+
     def cut(node: Node) -> Node:
         if is_estimates(node):
             return node
+        if isinstance(node, Shared):
+            if id(node) not in shared:
+                shared[id(node)] = with_inputs(node, (cut(node.input),))
+            return shared[id(node)]
         core = _core(node)
         if core is None:
             return with_inputs(node, tuple(map(cut, node.inputs)))

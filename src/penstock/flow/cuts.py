@@ -30,7 +30,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.pattern import is_table
 from penstock.plan.windows import Rows
-from penstock.rules.walk import with_inputs
+from penstock.rules.walk import has_shared, with_inputs
 
 Cut = frozenset[Node]
 """Nodes whose changes are dealt out again; nodes that are equal give the same changes, and one of them does."""
@@ -41,6 +41,8 @@ MOST = 32
 
 def cuts(root: Node) -> Iterator[tuple[Node, Cut]]:
     """Plans equal to this one, each with nodes of it to cut above."""
+    if has_shared(root):
+        return
     for plan in (root, *_nestings(root)):
         for cut in _cuts(plan):
             if cut:

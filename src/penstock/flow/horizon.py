@@ -7,6 +7,7 @@ same rows alive as one that saw them all; everything told before that has ended 
 
 from __future__ import annotations
 
+from penstock.plan.memo import once_a_node
 from penstock.plan.nodes import (
     Filter,
     Join,
@@ -15,6 +16,7 @@ from penstock.plan.nodes import (
     Project,
     Relation,
     Scan,
+    Shared,
     ToStream,
     Union,
     Windowed,
@@ -48,6 +50,7 @@ def horizon(node: Node, *, kept: bool = False) -> int | None:
     return 2 * lives if ends or not kept else None
 
 
+@once_a_node
 def _lives(node: Node) -> tuple[int, bool] | None:
     """The longest time below a node, and whether its own rows end; None: something keeps what never ends."""
     below = [_lives(i) for i in node.inputs]
@@ -66,7 +69,7 @@ def _lives(node: Node) -> tuple[int, bool] | None:
             return 0, True  # they end with the rows that they are of
         case Windowed(window=Rows() | Announced()):
             return _FOR_EVER
-        case Windowed() | Filter() | Project() | Union():
+        case Windowed() | Filter() | Project() | Union() | Shared():
             return lives, ends
         case Join() if _forward_only(node):
             return lives, ends

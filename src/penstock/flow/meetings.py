@@ -12,6 +12,7 @@ from penstock.operators.fifo_join import is_connected
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.nodes import Filter, Join, Node, Project, Scan, Windowed
 from penstock.plan.windows import Range, Unbounded
+from penstock.rules.walk import every
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,8 @@ def shared_join(node: Join) -> SharedJoin | None:
 
 def shared_joins(node: Node) -> Iterator[SharedJoin]:
     """The joins of a plan that can be shared."""
-    found = shared_join(node) if isinstance(node, Join) else None
-    if found is not None:
-        yield found
-    else:
-        for below in node.inputs:
-            yield from shared_joins(below)
+    found = (shared_join(one) for one in every(node) if isinstance(one, Join))
+    yield from (one for one in found if one is not None)
 
 
 def meeting_streams(node: Node) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.plan.expressions import Expression, conjuncts
 from penstock.plan.needed import Needed, all_of, needed_below
-from penstock.plan.nodes import Filter, Node, Scan, Windowed
+from penstock.plan.nodes import Filter, Node, Scan, Shared, Windowed
 from penstock.plan.windows import Rows
 
 
@@ -41,10 +41,16 @@ def readings(root: Node) -> Iterator[Reading]:
     l [0, 1, 2] (l.y > 2) (l.y < 9)
     r [0, 3]
     """
-    yield from _readings(root, all_of(root), ())
+    yield from _readings(root, all_of(root), (), set())
 
 
-def _readings(node: Node, needed: Needed, predicates: tuple[Expression, ...]) -> Iterator[Reading]:
+def _readings(
+    node: Node, needed: Needed, predicates: tuple[Expression, ...], seen: set[int]
+) -> Iterator[Reading]:
+    if isinstance(node, Shared):  # all of it is read, whoever reads it
+        if id(node) in seen:
+            return
+        seen.add(id(node))
     match node:
         case Scan():
             yield Reading(node, needed | {node.stream.time}, predicates)
@@ -56,4 +62,4 @@ def _readings(node: Node, needed: Needed, predicates: tuple[Expression, ...]) ->
         case _:
             passed = ()
     for below, columns in zip(node.inputs, needed_below(node, needed), strict=True):
-        yield from _readings(below, columns, passed)
+        yield from _readings(below, columns, passed, seen)

@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     StreamKind,
     ToStream,
     Windowed,
@@ -32,7 +33,7 @@ from penstock.plan.nodes import (
 from penstock.plan.pattern import Pattern, group_root
 from penstock.plan.roots import Root
 from penstock.plan.windows import Rows
-from penstock.rules.walk import with_inputs
+from penstock.rules.walk import bottom_up, every, has_shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,8 @@ def place(
     scans = [leaf for leaf in leaves if isinstance(leaf, Scan)]
     weights = [float((rates or {}).get(s.stream.name.lower(), 1.0)) for s in scans]
     apart = netted or root.judged.pattern is not Pattern.STRICT
-    found = dimensions(root.node if apart else Distinct(root.node), accepts)
+    shares = has_shared(root.node)
+    found = [] if shares else dimensions(root.node if apart else Distinct(root.node), accepts)
     axes = grid(found, weights, cells) if cells > 1 else []
     if axes:
         origin, why = 0, ""
@@ -216,27 +218,24 @@ def _copies(inputs: Sequence[Input], scans: Sequence[Scan], weights: Sequence[fl
 
 def _leaves(node: Node) -> Iterator[Node]:
     """Scans and tables from left to right."""
-    if not node.inputs:
-        yield node
-    for below in node.inputs:
-        yield from _leaves(below)
+    return (one for one in every(node) if not one.inputs)
 
 
 def _over(root: Root, inputs: Sequence[Input]) -> Root:
     """The root with its scans, from left to right, reading these inputs."""
     left = iter(inputs)
 
-    def rebuilt(node: Node) -> Node:
-        if isinstance(node, Scan):
-            return Scan(next(left).declared, node.alias)
-        return with_inputs(node, tuple(rebuilt(i) for i in node.inputs))
+    def reading(node: Node) -> Node:
+        return Scan(next(left).declared, node.alias) if isinstance(node, Scan) else node
 
-    node = rebuilt(root.node)
+    node = bottom_up(root.node, reading)
     return dataclasses.replace(root, node=node, group=root.group and group_root(node)[0])
 
 
 def _why(node: Node) -> str:
     """What stands in the way of spreading a query."""
+    if isinstance(node, Shared):
+        return f"{node.name}, which is read more than once, runs in one place"
     if isinstance(node, Aggregate | Reliable) and not node.keys:
         return "an aggregate without GROUP BY takes all rows"
     if isinstance(node, Windowed) and isinstance(node.window, Rows) and not node.window.partition:

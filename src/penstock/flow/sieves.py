@@ -20,6 +20,7 @@ from penstock.flow.stages import Stages
 from penstock.plan.nodes import Filter, Join, Node, Project, Scan, Windowed
 from penstock.plan.pattern import Pattern
 from penstock.plan.windows import Announced, Range, Unbounded, Window
+from penstock.rules.walk import every
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,7 @@ def _between(inner: Input, other: Input, window: Range | Unbounded) -> Iterator[
 
 
 def _joins(node: Node) -> Iterator[Join]:
-    if isinstance(node, Join):
-        yield node
-    for below in node.inputs:
-        yield from _joins(below)
+    yield from (one for one in every(node) if isinstance(one, Join))
 
 
 def _leaf(node: Node) -> Iterator[tuple[str, Window]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from penstock.data.types import Type
 from penstock.errors import BindError, ParseError, PlanError, StateError
 from penstock.language.amounts import duration, positive, time_units, type_named, watermark_bounds
 from penstock.language.dialect import parse
-from penstock.language.inputs import Binding, From, Known
+from penstock.language.inputs import Binding, From, Known, TooLargeError
 from penstock.language.place import Source, Span
 from penstock.language.ranks import ranks_of
 from penstock.language.scope import near
@@ -73,7 +74,7 @@ def bind_alter(parsed: Parsed, catalog: Catalog, query_text: str) -> AlterQuery:
     assert isinstance(target.syntax, SelectStatementSyntax | CreateQuerySyntax | ExplainSyntax)
     try:
         standing = target.syntax.query
-        known = Binding(target.source, catalog, standing.tail.window)
+        known = Binding(target.source, catalog, standing.tail.window, share=True)
         found = _ranked_from(standing, known)
         if found is None:
             span = syntax.ranks[0].span
@@ -104,8 +105,15 @@ def _too_deep(parsed: Parsed) -> ParseError:
 
 
 def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
+    """With common table expressions written out; if that makes the query large, with each of them planned once."""
+    with suppress(TooLargeError):
+        return _bound(standing, source, catalog, share=False)
+    return _bound(standing, source, catalog, share=True)
+
+
+def _bound(standing: Standing, source: Source, catalog: Catalog, *, share: bool) -> Query:
     tail = standing.tail
-    binding = Binding(source, catalog, tail.window)
+    binding = Binding(source, catalog, tail.window, share=share)
     body = standing.body
     if isinstance(body, ToStreamSyntax):
         body = ToStreamSyntax(body.kind, body.query, type(tail)(), body.span)
@@ -114,7 +122,7 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
         hint = "a table alone has nothing to wait for; name a stream in FROM"
         raise source.error(PlanError, "the query reads no stream", body.span, hint)
     if _depth(root) > DEEPEST:
-        hint = "common table expressions are written out; ask for less at once, or in several queries"
+        hint = "ask for less at once, or in several queries"
         raise source.error(PlanError, f"the plan is more than {DEEPEST} operators deep", body.span, hint)
     if tail.window is not None:
         positive(tail.window, binding.time, "the length of a window", source)
@@ -122,7 +130,7 @@ def _standing(standing: Standing, source: Source, catalog: Catalog) -> Query:
     ranks: tuple[Rank, ...] = ()
     over: Schema = ()
     if tail.ranks:
-        found = _ranked_from(standing, Binding(source, catalog, tail.window))
+        found = _ranked_from(standing, Binding(source, catalog, tail.window, share=share))
         if found is None:
             hint = "criteria are read over one FROM; rank the parts, or wrap them in SELECT * FROM (...)"
             raise source.error(PlanError, "RANK needs a query that is one SELECT", tail.ranks[0].span, hint)
@@ -134,7 +142,8 @@ def _depth(root: Node) -> int:
     """How many operators stand above each other."""
     deep, level = 0, [root]
     while level:
-        deep, level = deep + 1, [below for node in level for below in node.inputs]
+        below = {id(one): one for node in level for one in node.inputs}
+        deep, level = deep + 1, list(below.values())
     return deep
 
 

@@ -35,15 +35,25 @@ from penstock.plan.nodes import (
     Project,
     Relation,
     Scan,
+    Shared,
     Windowed,
 )
+from penstock.plan.pattern import is_table
 from penstock.plan.windows import Range, Rows, Unbounded, Window
 
 MOST_INPUTS = 256
 """Streams and tables a query may name, common table expressions written out: plans are walked recursively."""
 
 
-@dataclass(frozen=True, slots=True)
+MOST_WRITTEN_OUT = 16
+"""The same where common table expressions are written out; beyond, each is planned once for all that read it."""
+
+
+class TooLargeError(Exception):
+    """With common table expressions written out, a query reads more than it should."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A common table expression and the ones it can itself see."""
 
@@ -62,6 +72,12 @@ class Binding:
     time: Type | None = None
     """How the streams met so far count time; they must agree."""
     inputs: int = 0
+    share: bool = False
+    """Plan each common table expression once, instead of writing it out where it is read."""
+    planned: dict[Known, Node] = field(default_factory=dict)
+    """What was planned so."""
+    reading: int = 0
+    """Common table expressions around what is being bound."""
 
     def scalars(self, scope: Scope, clause: str) -> Scalars:
         return Scalars(scope, self.catalog, self.source, clause)
@@ -124,9 +140,13 @@ class Inputs:
         if known is not None:
             return self._common(syntax, known, alias), alias
         self.binding.inputs += 1
+        if self.binding.reading and not self.binding.share and self.binding.inputs > MOST_WRITTEN_OUT:
+            raise TooLargeError
         if self.binding.inputs > MOST_INPUTS:
             message = f"the query reads more than {MOST_INPUTS} streams and tables"
-            raise source.error(PlanError, message, syntax.span, "common table expressions are written out")
+            raise source.error(
+                PlanError, message, syntax.span, "name what is read often in WITH, where it is planned once"
+            )
         if key in catalog.streams:
             return self._stream(catalog.streams[key], alias, syntax), alias
         if key in catalog.tables:
@@ -154,8 +174,8 @@ class Inputs:
         return Windowed(scan, self._window(syntax.window, scan, alias))
 
     def _common(self, syntax: NamedInput, known: Known, alias: str) -> Node:
-        """The expression written out where it is named, its columns under the new alias."""
-        node = self.subquery(known.common.query, self.binding, known.commons)
+        """The expression written out where it is named, or shared, its columns under the new alias."""
+        node = self._planned(known)
         names = [name.text for name in known.common.columns] or [f.name for f in node.schema]
         if len(names) != len(node.schema):
             raise self.binding.source.error(
@@ -164,6 +184,21 @@ class Inputs:
                 known.common.columns[0].span,
             )
         return self._windowed(_named_as(node, names, alias), syntax.window, alias)
+
+    def _planned(self, known: Known) -> Node:
+        """The plan of a common table expression."""
+        binding = self.binding
+        found = binding.planned.get(known)
+        if found is not None:
+            return found
+        binding.reading += 1
+        node = self.subquery(known.common.query, binding, known.commons)
+        binding.reading -= 1
+        if binding.share:
+            if not is_table(node):
+                node = Shared(node, known.common.name.text)
+            binding.planned[known] = node
+        return node
 
     def _query(self, syntax: QueryInput) -> tuple[Node, str]:
         alias = syntax.alias.text if syntax.alias is not None else ""

@@ -10,19 +10,20 @@ from penstock.plan.pattern import Pattern, group_root, is_lookup, judge, judge_q
 
 def causes(root: Node) -> list[Node]:
     """The operators from which on ends come early: STRICT themselves, over nothing STRICT. Outermost first."""
-    return list(dict.fromkeys(_causes(root)))
+    return list(dict.fromkeys(_causes(root, set())))
 
 
-def _causes(node: Node) -> Iterator[Node]:
-    if pattern(node) is not Pattern.STRICT:
+def _causes(node: Node, seen: set[int]) -> Iterator[Node]:
+    if pattern(node) is not Pattern.STRICT or id(node) in seen:
         return
+    seen.add(id(node))
     below = [i for i in node.inputs if pattern(i) is Pattern.STRICT]
     if not below or _is_cause(node):
         yield node
     if isinstance(node, Reliable):
         below = []  # the GROUP BYs below are its own
     for one in below:
-        yield from _causes(one)
+        yield from _causes(one, seen)
 
 
 def _is_cause(node: Node) -> bool:

@@ -20,7 +20,7 @@ taken back costs a tenth more. With `negative=True` every row is taken back, as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import expm1, prod
 
 from penstock.plan.expressions import Expression, columns
@@ -39,6 +39,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     StreamKind,
     ToStream,
     Union,
@@ -67,16 +68,14 @@ class Estimate:
     state: float = 0.0
     """Rows this node holds."""
     inputs: tuple[Estimate, ...] = ()
+    total: float = field(init=False)
+    """Work of the node and of all below it; what several nodes read counts for each of them."""
+    held: float = field(init=False)
+    """Rows held by the node and by all below it."""
 
-    @property
-    def total(self) -> float:
-        """Work of the node and of all below it."""
-        return self.cost + sum(i.total for i in self.inputs)
-
-    @property
-    def held(self) -> float:
-        """Rows held by the node and by all below it."""
-        return self.state + sum(i.held for i in self.inputs)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.cost + sum(i.total for i in self.inputs))
+        object.__setattr__(self, "held", self.state + sum(i.held for i in self.inputs))
 
     @property
     def premature(self) -> float:
@@ -113,6 +112,8 @@ def by_node(root: Node, statistics: Statistics) -> dict[int, Estimate]:
     found: dict[int, Estimate] = {}
 
     def walk(node: Node, one: Estimate) -> None:
+        if id(node) in found:
+            return
         found[id(node)] = one
         for below, its in zip(node.inputs, one.inputs, strict=True):
             walk(below, its)
@@ -125,9 +126,16 @@ def by_node(root: Node, statistics: Statistics) -> dict[int, Estimate]:
 class _Model:
     known: Statistics
     negative: bool
+    shared_ones: dict[int, Estimate] = field(default_factory=dict)
+    """By identity, of subplans that several nodes read."""
 
     def of(self, node: Node) -> Estimate:
-        return _RULES[type(node)](self, node, tuple(map(self.of, node.inputs)))
+        if id(node) in self.shared_ones:
+            return self.shared_ones[id(node)]
+        made: Estimate = _RULES[type(node)](self, node, tuple(map(self.of, node.inputs)))
+        if isinstance(node, Shared):
+            self.shared_ones[id(node)] = made
+        return made
 
     # ------------------------------------------------------------------ sources
 
@@ -172,6 +180,10 @@ class _Model:
         (below,) = inputs
         values = tuple(max(1.0, distinct(o.expression, below.values)) for o in node.outputs)
         return Estimate(below.rate, below.back, below.size, values, below.moves, 0.0, (below,))
+
+    def shared(self, _: Shared, inputs: Sequence[Estimate]) -> Estimate:
+        (below,) = inputs
+        return Estimate(below.rate, below.back, below.size, below.values, 0.0, 0.0, (below,))
 
     def union(self, _: Union, inputs: Sequence[Estimate]) -> Estimate:
         rate, back, size = (sum(getattr(i, what) for i in inputs) for what in ("rate", "back", "size"))
@@ -369,6 +381,7 @@ _RULES: dict[type, Callable[..., Estimate]] = {
     Windowed: _Model.windowed,
     Filter: _Model.filter,
     Project: _Model.project,
+    Shared: _Model.shared,
     Join: _Model.join,
     AntiJoin: _Model.anti_join,
     OuterJoin: _Model.outer_join,

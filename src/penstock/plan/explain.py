@@ -20,11 +20,12 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     ToStream,
     Union,
     Windowed,
 )
-from penstock.plan.pattern import Judged, group_root, judge, judge_query
+from penstock.plan.pattern import Judged, group_root, is_table, judge, judge_query
 from penstock.plan.windows import Range, Rows
 
 
@@ -34,12 +35,20 @@ def title(node: Node) -> str:
 
 
 def edges(root: Node) -> Iterator[tuple[int, Node, Judged]]:
-    """Every node, outermost first, with its depth and the pattern of the edge that leaves it."""
+    """Every node, outermost first, with its depth and the pattern of the edge that leaves it.
+
+    What is below a shared subplan comes after the first node that reads it.
+    """
     group, _ = group_root(root)
     reported = judge_query(root)
 
+    seen: set[int] = set()
+
     def walk(node: Node, depth: int, above: bool) -> Iterator[tuple[int, Node, Judged]]:
         yield depth, node, reported if above and group is not None else judge(node)
+        if isinstance(node, Shared) and id(node) in seen:
+            return
+        seen.add(id(node))
         for below in node.inputs:
             yield from walk(below, depth + 1, above and not isinstance(node, Aggregate))
 
@@ -81,9 +90,9 @@ def _window(node: Windowed) -> str:
 
 def _in_microseconds(node: Node) -> bool:
     """Whether the streams below tell time in TIMESTAMP."""
-    if isinstance(node, Scan):
-        return node.stream.time_type is Type.TIMESTAMP
-    return any(map(_in_microseconds, node.inputs))
+    while node.inputs:
+        node = next((i for i in node.inputs if not is_table(i)), node.inputs[0])
+    return isinstance(node, Scan) and node.stream.time_type is Type.TIMESTAMP
 
 
 def _join(node: Join) -> str:
@@ -125,6 +134,7 @@ _TITLES: dict[type[Node], Callable[..., str]] = {
     AntiJoin: _anti,
     OuterJoin: _outer,
     Distinct: lambda _: "distinct",
+    Shared: lambda n: f"shared {n.name}",
     Union: lambda n: f"union of {len(n.inputs)}",
     Intersect: lambda n: "intersect all" if n.all else "intersect",
     Except: lambda n: "except all" if n.all else "except",

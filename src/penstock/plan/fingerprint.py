@@ -28,6 +28,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     ToStream,
     Union,
     Windowed,
@@ -57,7 +58,16 @@ def fingerprint(node: Node) -> str:
 
 def describe(node: Node) -> str:
     """The plan as one line of canonical text."""
-    return f"{_OWN[type(node)](node)}({', '.join(describe(i) for i in node.inputs)})"
+    numbers: dict[int, int] = {}
+
+    def of(node: Node) -> str:
+        if isinstance(node, Shared):
+            if id(node) in numbers:
+                return f"shared[{numbers[id(node)]}]"
+            numbers[id(node)] = len(numbers)
+        return f"{_OWN[type(node)](node)}({', '.join(map(of, node.inputs))})"
+
+    return of(node)
 
 
 def likeness(node: Node) -> str:
@@ -124,6 +134,7 @@ _OWN: dict[type, Callable[[Any], str]] = {
     AntiJoin: lambda n: f"anti[{_all_of(n.predicates)}]",
     OuterJoin: lambda n: f"{n.kind}[{_all_of(n.predicates)}]",
     Distinct: lambda _: "distinct",
+    Shared: lambda _: "shared",
     Union: lambda _: "union",
     Intersect: lambda n: f"intersect[{n.all}]",
     Except: lambda n: f"except[{n.all}]",

@@ -199,6 +199,23 @@ class Distinct:
         return self.input.schema
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """A subplan that several nodes read and that is planned and run once. Equal to itself alone."""
+
+    input: Node
+    name: str
+    """Of the common table expression that it is."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
 @dataclass(frozen=True, slots=True)
 class Union:
     """Merge-union: UNION ALL of two or more inputs of equal types. (UNION is Distinct of it.)"""
@@ -346,7 +363,7 @@ class ToStream:
 
 Node = (
     Scan | Relation | Windowed | Filter | Project | Join | AntiJoin | OuterJoin | Distinct
-    | Union | Intersect | Except | Aggregate | Reliable | ToStream
+    | Shared | Union | Intersect | Except | Aggregate | Reliable | ToStream
 )  # fmt: skip
 
 

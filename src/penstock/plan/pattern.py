@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock.plan.memo import once_a_node
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -28,6 +29,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     ToStream,
     Union,
     Windowed,
@@ -56,6 +58,7 @@ class Judged:
 _M, _WKS, _WK, _STR = Pattern.MONOTONIC, Pattern.WEAKEST, Pattern.WEAK, Pattern.STRICT
 
 
+@once_a_node
 def judge(node: Node) -> Judged:
     """The pattern of the edge that leaves a node."""
     return _RULES[type(node)](node)
@@ -131,6 +134,10 @@ _NAMES: dict[type[Node], str] = {
 def _same(node: Filter | Project) -> Judged:
     below = pattern(node.input)
     return Judged(below, f"rule 1: keeps the {below} order of its input")
+
+
+def _shared(node: Shared) -> Judged:
+    return Judged(pattern(node.input), "as below; it runs once for all that read it")
 
 
 def _union(node: Union) -> Judged:
@@ -239,6 +246,7 @@ _RULES: dict[type[Node], Callable[..., Judged]] = {
     Windowed: _windowed,
     Filter: _same,
     Project: _same,
+    Shared: _shared,
     Join: _join,
     AntiJoin: _anti,
     OuterJoin: _outer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from penstock.plan.nodes import AntiJoin, Join, Node
+from penstock.plan.nodes import AntiJoin, Join, Node, Shared
 from penstock.plan.statistics import Statistics
 from penstock.rules.ask_once import ask_once
 from penstock.rules.drop_distinct import drop_distinct
@@ -21,6 +21,7 @@ from penstock.rules.place_negation import place_negation
 from penstock.rules.push_filters import push_filters
 from penstock.rules.reject import reject
 from penstock.rules.separate_occurrences import separate_occurrences
+from penstock.rules.unshare import unshare
 from penstock.rules.walk import every
 
 Rule = Callable[[Node], Node]
@@ -29,7 +30,9 @@ Rule = Callable[[Node], Node]
 def rules(statistics: Statistics, once: bool | None = None) -> tuple[Rule, ...]:
     """All rules in order; `once`: see `ask_once`."""
     return (
-        # Predicates first: what a filter says may make a cross product an equi-join.
+        # What is read once need not be a plan of its own.
+        unshare,
+        # Predicates early: what a filter says may make a cross product an equi-join.
         push_filters,
         # Subqueries that only pick columns stand no longer between joins and what they could meet.
         lift_projections,
@@ -64,4 +67,4 @@ def optimize(root: Node, statistics: Statistics | None = None, *, once: bool | N
 def has_choice(root: Node) -> bool:
     """Whether other statistics may ask for another place of a negation."""
     kinds = {type(node) for node in every(root)}
-    return {Join, AntiJoin} <= kinds
+    return {Join, AntiJoin} <= kinds and Shared not in kinds

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.plan.expressions import Column, Expression, Named, columns, rewrite
+from penstock.plan.memo import once_a_node
 from penstock.plan.nodes import Aggregate, AntiJoin, Join, Node, Project, Relation
 from penstock.rules.merge_projections import is_pick, merged, through
 from penstock.rules.walk import bottom_up
@@ -43,6 +44,7 @@ def lift_projections(root: Node) -> Node:
     return bottom_up(root, _lift)
 
 
+@once_a_node
 def looks_up(node: Node) -> bool:
     """Whether a plain table is read somewhere below."""
     if isinstance(node, Relation):

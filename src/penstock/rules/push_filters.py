@@ -37,6 +37,7 @@ from penstock.plan.nodes import (
     OuterJoin,
     Project,
     Scan,
+    Shared,
     StreamKind,
     ToStream,
     Union,
@@ -70,13 +71,17 @@ def push_filters(root: Node) -> Node:
         window [RANGE 5]
           stream b
     """
-    return _push(root, top=True)
+    return _push(root, {}, top=True)
 
 
-def _push(node: Node, *, top: bool = False) -> Node:
+def _push(node: Node, shared: dict[int, Node], *, top: bool = False) -> Node:
     """The plan below a node settled; `top`: nothing but projections and filters stand above it."""
+    if isinstance(node, Shared):
+        if id(node) not in shared:
+            shared[id(node)] = with_inputs(node, (_push(node.input, shared),))
+        return shared[id(node)]
     passed = top and isinstance(node, Project | Filter)
-    node = with_inputs(node, tuple(_push(i, top=passed) for i in node.inputs))
+    node = with_inputs(node, tuple(_push(i, shared, top=passed) for i in node.inputs))
     if isinstance(node, Filter):
         return _settle(node.input, conjuncts(node.predicate), top=top)
     if isinstance(node, Join) and node.predicates:

@@ -1,22 +1,29 @@
 """Gives every occurrence of a subplan its own nodes.
 
-An outer join stands in the plan as an inner join beside an anti join, both over the same inputs, and a CTE may be read
-twice. A running plan finds operators, stages and state by the identity of their node, so no two places may share one.
+Rules may put one subplan into several places. A running plan finds operators, stages and state by the identity of their node, so no two places may share one;
+but for `Shared`, which runs once whoever reads it.
 """
 
 from __future__ import annotations
 
 from copy import copy
 
-from penstock.plan.nodes import Node
+from penstock.plan.nodes import Node, Shared
 from penstock.rules.walk import rebuilt
 
 
 def separate_occurrences(root: Node) -> Node:
-    """An equal plan that is a tree of nodes, each with one parent."""
+    """An equal plan in which each node has one parent, but for those that are shared on purpose."""
     seen: set[int] = set()
 
+    shared: dict[int, Node] = {}
+
     def separate(node: Node) -> Node:
+        if isinstance(node, Shared):
+            if id(node) not in shared:
+                below = separate(node.input)
+                shared[id(node)] = node if below is node.input else rebuilt(node, (below,))
+            return shared[id(node)]
         inputs = tuple(separate(i) for i in node.inputs)
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
             return rebuilt(node, inputs)

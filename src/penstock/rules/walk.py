@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     OuterJoin,
     Project,
     Reliable,
+    Shared,
     ToStream,
     Union,
     Windowed,
@@ -24,10 +25,23 @@ from penstock.plan.nodes import (
 
 
 def every(node: Node) -> Iterator[Node]:
-    """All nodes of a plan, outermost first."""
+    """All nodes of a plan, outermost first, each once."""
+    return _every(node, set())
+
+
+def _every(node: Node, seen: set[int]) -> Iterator[Node]:
+    if isinstance(node, Shared):
+        if id(node) in seen:
+            return
+        seen.add(id(node))
     yield node
     for below in node.inputs:
-        yield from every(below)
+        yield from _every(below, seen)
+
+
+def has_shared(root: Node) -> bool:
+    """Whether several nodes of a plan read one subplan."""
+    return any(isinstance(node, Shared) for node in every(root))
 
 
 def down_to(node: Node, below: Sequence[Node]) -> Iterator[Node]:
@@ -40,7 +54,17 @@ def down_to(node: Node, below: Sequence[Node]) -> Iterator[Node]:
 
 def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with `change` applied to every node, inputs first."""
-    return change(with_inputs(node, tuple(bottom_up(i, change) for i in node.inputs)))
+    made: dict[int, Node] = {}
+
+    def up(node: Node) -> Node:
+        if id(node) in made:
+            return made[id(node)]
+        new = change(with_inputs(node, tuple(map(up, node.inputs))))
+        if isinstance(node, Shared):
+            made[id(node)] = new
+        return new
+
+    return up(node)
 
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -50,7 +74,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
 
 def rebuilt(node: Node, inputs: tuple[Node, ...]) -> Node:
     """A new node over these inputs."""
-    if isinstance(node, Windowed | Filter | Project | Distinct | Aggregate | ToStream):
+    if isinstance(node, Windowed | Filter | Project | Shared | Distinct | Aggregate | ToStream):
         return replace(node, input=inputs[0])
     if isinstance(node, Reliable):
         return replace(node, rows=inputs[0], expired=inputs[1])

@@ -57,6 +57,7 @@ from penstock.plan.nodes import (
     Relation,
     Reliable,
     Scan,
+    Shared,
     ToStream,
     Union,
     Windowed,
@@ -356,8 +357,14 @@ class _Builder:
             self._built[id(below)] = self.build(below, read)
         stage = self.build(node.branches, needed)
         for below in node.inputs:
-            del self._built[id(below)]
+            if not isinstance(below, Shared):
+                self._built.pop(id(below), None)
         self._pipeline.parts[id(node)] = [id(one) for one in down_to(node.branches, node.inputs)]
+        return stage
+
+    def shared(self, node: Shared, _: Needed) -> int:
+        """Once, with all columns, for all that read it."""
+        stage = self._built[id(node)] = self.build(node.input, all_of(node))
         return stage
 
     def union(self, node: Union, needed: Needed) -> int:
@@ -433,6 +440,7 @@ _BUILDERS: dict[type, Callable[..., int]] = {
     Join: _Builder.join,
     AntiJoin: _Builder.anti_join,
     OuterJoin: _Builder.outer_join,
+    Shared: _Builder.shared,
     Union: _Builder.union,
     Distinct: _Builder.distinct,
     Intersect: _Builder.intersect,

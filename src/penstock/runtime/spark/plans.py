@@ -20,6 +20,7 @@ from penstock.plan.policies import Policies
 from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
 from penstock.plan.windows import Rows
+from penstock.rules.walk import every
 from penstock.runtime.spark.declared import Declared, planned
 from penstock.runtime.spark.layout import Layout, lay_out
 
@@ -211,12 +212,9 @@ def can_hash(term: Expression) -> bool:
 
 def _counted(node: Node) -> list[str]:
     """Inputs below a window that counts rows."""
-    if isinstance(node, Windowed) and isinstance(node.window, Rows):
-        return _scanned(node)
-    return [s for i in node.inputs for s in _counted(i)]
+    counting = (n for n in every(node) if isinstance(n, Windowed) and isinstance(n.window, Rows))
+    return [s for one in counting for s in _scanned(one)]
 
 
 def _scanned(node: Node) -> list[str]:
-    if isinstance(node, Scan):
-        return [node.stream.name.lower()]
-    return [s for i in node.inputs for s in _scanned(i)]
+    return [one.stream.name.lower() for one in every(node) if isinstance(one, Scan)]

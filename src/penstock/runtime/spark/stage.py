@@ -23,6 +23,7 @@ from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Table
 from penstock.plan.nodes import Node, Relation
 from penstock.plan.policies import Policies
+from penstock.rules.walk import every
 from penstock.runtime import snapshot
 from penstock.runtime.border import read_rows
 from penstock.runtime.embedded import Engine
@@ -279,10 +280,7 @@ def _picked(rows: pa.Table, which: Array, number: int, runs: Array) -> pa.Table:
 
 
 def _relations(node: Node) -> Iterator[str]:
-    if isinstance(node, Relation):
-        yield node.table.name.lower()
-    for below in node.inputs:
-        yield from _relations(below)
+    yield from (one.table.name.lower() for one in every(node) if isinstance(one, Relation))
 
 
 def _content_order(rows: pa.Table, layout: Layout, fed: Fed) -> pa.Array:
