@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import penstock
+from tests import needed
 
 PLAIN_SPARK = """
 from pyspark.sql import SparkSession
@@ -68,6 +69,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[[str], Job]]:
+    needed.java()
     made: list[Job] = []
 
     def make(code: str) -> Job:
