@@ -97,6 +97,17 @@ def test_the_command_says_that_kernels_are_ready() -> None:
     assert done.stderr == ""
 
 
+def test_a_machine_is_warm_once_all_is_compiled(tmp_path: Path) -> None:
+    """The mark lies beside the cache and holds for these kernels only."""
+    ask = (
+        "from penstock.kernels.ready import is_warm, set_warm; print(is_warm()); set_warm(); print(is_warm())"
+    )
+    assert run(ask, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == ["False", "True"]
+    (mark,) = tmp_path.rglob("penstock.warm")
+    mark.write_text("another version")
+    assert run(ask, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == ["False", "True"]
+
+
 def test_importing_is_quick() -> None:
     took = run("import time; t = time.process_time(); import penstock; print(time.process_time() - t)")
     assert float(took.stdout) < 0.5

@@ -27,6 +27,7 @@ from penstock.runtime.spark import frames, sinks
 from penstock.runtime.spark.flow import Flow
 from penstock.runtime.spark.folders import folder
 from penstock.runtime.spark.handle import Handle
+from penstock.runtime.spark.local import say_if_cold, use_this_python
 from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.sink import FunctionSink, OutputSink
 from penstock.state.strings import Strings
@@ -49,6 +50,7 @@ class SparkSession(Session):
                 hint="steps are replayed after a crash, and must be worth the same again",
             )
         self.spark = spark
+        use_this_python(spark)
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
         # One lock for both: steps hold it, and so do sinks, whose functions may use the session.
         self.lock = self.flow.lock
@@ -270,6 +272,7 @@ class SparkSession(Session):
             raise StateError("the flow is running", hint="stop it first")
         if not self._queries:
             raise PlanError("there is no query to run", hint="register one with query or CREATE QUERY")
+        say_if_cold(self.spark)
         for name in list(self._waiting):
             self._begin(name)
         told = dict(trigger or {})

@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.data.types import Type
 from penstock.flow.partition import Axis, Routing
 from penstock.kernels.notice import silenced
+from penstock.kernels.ready import set_warm
 from penstock.operators.slide import MAX_UNROLLED
 from penstock.plan.expressions import Column
 from penstock.runtime.cells import Cells
@@ -407,4 +408,5 @@ def warm(shown: Callable[[str], None] = lambda _: None) -> Warmed:
         for name, run in PHASES:
             shown(name)
             run()
+        set_warm()
         return Warmed(time.perf_counter() - begin, notice.kernels - kernels, notice.seconds - seconds)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import StateError
+from penstock.kernels.ready import is_warm
 from penstock.runtime.spark.java import use_java
 
 if TYPE_CHECKING:
@@ -70,6 +71,29 @@ def local_spark(
         said = "" if log is None else "\n" + log.read_text(errors="replace")[-2000:].strip()
         raise StateError(f"Spark does not start: {error}{said}") from error
     return made
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """In local mode workers run this interpreter, unless another was chosen: Spark would take `python3` from PATH."""
+    context = spark.sparkContext
+    chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if str(context.master).startswith("local") and not chosen:
+        context.pythonExec = sys.executable
+
+
+_said_cold = False
+
+
+def say_if_cold(spark: SparkSession) -> None:
+    """Worker processes write to logs of their own: a user who waits for them to compile sees nothing else."""
+    global _said_cold  # noqa: PLW0603 - once in a process
+    if not _said_cold and str(spark.sparkContext.master).startswith("local") and not is_warm():
+        _said_cold = True
+        sys.stderr.write(
+            "penstock: worker processes compile kernels that this machine has not used yet, so the first steps may"
+            " take half a minute; `penstock warm` compiles them all, once\n"
+        )
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager
