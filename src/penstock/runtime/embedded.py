@@ -103,6 +103,8 @@ class Engine:
         """Rows pushed since the clock was last looked at."""
         self._swept_at = 4096
         self._stepping = Stepping()
+        self.raises = True
+        """Whether whoever moves the clock gets the errors of queries; if not, they are found in `Standing.failed`."""
         self.limits: StreamLimits | None = None
         """What streams set aside; None: another has decided that already."""
         self.unread_bytes: int | None = None
@@ -346,7 +348,8 @@ class Engine:
                 self._give_back(tail)
             self._relieve()
             self.sweep_strings()
-        stops.tell()
+        if self.raises:
+            stops.tell()
 
     def _give_back(self, tail: Tail) -> None:
         """Let a plan begin anew that holds much room and no row that could still matter."""
@@ -488,7 +491,8 @@ class Engine:
         stops = Stops()
         with self._stepping:
             self.spending.spend(self._budgeted(), stops.of, whole=whole)
-        stops.tell()
+        if self.raises:
+            stops.tell()
 
     def _budgeted(self) -> list[tuple[Ranked, list[Standing]]]:
         """The plans whose work a budget limits."""
@@ -509,7 +513,8 @@ class Engine:
         stops = Stops()
         with self._stepping:
             self.spending.run_ahead(self._budgeted(), stops.of)
-        stops.tell()
+        if self.raises:
+            stops.tell()
 
     def _fail(self, member: Member, stops: Stops) -> None:
         """A predicate could not be computed for some row."""

@@ -230,7 +230,7 @@ class SparkSession(Session):
 
     @alone
     def drop(self, name: str) -> None:
-        known = (*self.flow.declared.queries, *self._waiting)
+        known = (*self.flow.declared.queries, *self._waiting, *self.flow.stopped.errors)
         kept = next((n for n in known if n.lower() == name.lower()), None)
         super().drop(name)
         if kept is not None:

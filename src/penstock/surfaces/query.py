@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 from penstock.flow.tallies import outlined
 from penstock.language import AlterQuery, altered
 from penstock.plan.cost import by_node
@@ -189,6 +189,12 @@ class Query:
             return said
 
         return explain(standing.root.node, notes)
+
+    @alone
+    def exception(self) -> PenstockError | None:
+        """The error at which the query stopped, if it did; others go on."""
+        self._session.engine.settle()
+        return self._standing.failed
 
     @alone
     def changes(self) -> pa.Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import DataError, StateError
+from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.aside import dropped_schema
 from penstock.flow.cores import cores
 from penstock.runtime.spark import frames, sinks
@@ -32,6 +32,10 @@ class SparkQuery(Query):
     @property
     def size_bytes(self) -> int:
         raise StateError("on Spark state is counted per flow", hint="see stateBytes in lastProgress")
+
+    def exception(self) -> PenstockError | None:
+        """The error at which the query stopped, if it did; others go on."""
+        return self._session.flow.stopped.errors.get(self.name)
 
     def _weigh(self, weight: float) -> None:
         """From the next step on, in every cell."""

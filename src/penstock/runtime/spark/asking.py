@@ -10,15 +10,15 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Observation
 
-from penstock.errors import BindError, DataError, ParseError, PlanError, StateError
+from penstock.errors import StateError
 from penstock.plan.catalog import Function
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.routes import COUNT, NEWEST
+from penstock.runtime.spark.stopped import error_of
 from penstock.runtime.spark.worker_link import Run
 
 ANSWER = "answer STRING, carried BINARY"
 """What a task gives."""
-_ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -52,7 +52,7 @@ def raise_errors(answers: Iterable[dict[str, Any]]) -> None:
     """As the error it was in the cell."""
     for answer in answers:
         if "error" in answer:
-            raise _ERRORS.get(answer["error"], StateError)(answer["message"], hint=answer["hint"])
+            raise error_of(answer)
 
 
 def must_be_all(answers: Iterable[dict[str, Any]], cells: int) -> None:

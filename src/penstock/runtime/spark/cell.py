@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.data.batch import Column
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 from penstock.plan.catalog import Function
 from penstock.runtime import snapshot
 from penstock.runtime.border import write_column
@@ -46,6 +46,7 @@ from penstock.runtime.spark.places import create, make_folder, sync_files, whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
+from penstock.runtime.spark.stopped import described
 from penstock.runtime.spark.store import Store, read_segment, write_segment
 from penstock.state.arrow import seen
 
@@ -130,6 +131,8 @@ class Cell:
         """Write the state once the log since the last one is longer than it, and let go of what lies before the last but one."""
         if self._flowing is None or self._logged < max(LEAST_LOG, self._stated):
             return
+        if self._failed(self._flowing):
+            return  # they may have stopped anywhere; the next step is without them
         found = _joined(snapshot.dump(self._lower.engine), snapshot.dump(self._upper.engine))
         found.arrays.update({_HELD + name: array for name, array in self._sifting.save().items()})
         for number, noted in enumerate(self._upper.ends.values()):
@@ -278,6 +281,8 @@ class Cell:
         }
         inner, sifted = self._sifting.hand_on(header, below, self.functions)
         results = said | upper.changes()
+        failed = self._failed(plan)
+        results = {name: table for name, table in results.items() if name not in failed}
         views |= upper.views(header["views"]) if lay_down else {}
         if header["again"]:  # it has all been said before
             results = {}
@@ -308,6 +313,7 @@ class Cell:
             "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes + self._sifting.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
+            "failed": {name: described(error) for name, error in failed.items()},
             **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
             **header.get("seen", {}),  # before rows that nobody wants were left out
         }
@@ -320,6 +326,12 @@ class Cell:
             for name, told in counts.items():
                 found.setdefault(owner.get(name, name), []).append(told)
         return {name: summed(told) for name, told in found.items()}
+
+    def _failed(self, plan: Flowing) -> dict[str, PenstockError]:
+        """Queries that met an error here, in one of their parts or whole."""
+        owner = {low.name: name for name, query in plan.queries.items() for low in query.lower}
+        found = self._lower.failed() | self._upper.failed()
+        return {owner.get(name, name): error for name, error in found.items()}
 
     def _keys(self, plan: Flowing, header: dict[str, Any]) -> dict[str, str]:
         """By sieve, keys of what is alive at the watermarks of this step: whatever is said below from now on begins there or later."""

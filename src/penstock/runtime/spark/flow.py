@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -42,10 +43,12 @@ from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out, laid_out_anew, united
 from penstock.runtime.spark.spark_sources import add_sources
+from penstock.runtime.spark.stopped import WHAT_WORKS, Stopped, failures
 from penstock.runtime.spark.store import Store, read_segment
 from penstock.runtime.spark.table_updates import TableUpdates
 from penstock.runtime.spark.worker_link import WORKER_TIMEOUT, Run, worker_timeout
 
+_LOG = logging.getLogger("penstock")
 THIN = 20_000
 """Rows in the last step from which on it pays to leave out in the next one what no query can use."""
 TIDY = 100
@@ -105,6 +108,10 @@ class Flow:
         """The last of Spark's batches for which a step was decided."""
         self._go_back()
         self._updates = TableUpdates(self.store, self.step)
+        self.stopped = Stopped()
+        """Queries that met an error of their own."""
+        self.discarded: Collection[str] = ()
+        """Those that did in the step that sinks are asked to take: what they said in it counts for nothing."""
         self.matched: dict[str, int] = {}
         self._empty: tuple[int, DataFrame] | None = None
         self._folders: Folders | None = None
@@ -162,6 +169,8 @@ class Flow:
         with self.lock:
             for told in (self.declared, self._before):
                 told.forget(query)
+            self.known.stopped.pop(query, None)
+            self.stopped.errors.pop(query, None)
             self.matched.pop(query, None)
             self.sinks.pop(query, None)
             self.views.pop(query, None)
@@ -386,8 +395,11 @@ class Flow:
             answers[0]["unplaced"] = {name: count for name, count in odd.items() if count}
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
         self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
-        counted = summed(a["out"] for a in answers)
-        self.matched = summed([self.matched, *(a["matched"] for a in answers)])
+        failed = self.discarded = failures(answers)
+        own = {name: failure for name, failure in failed.items() if self._is_running(name, header)}
+        self.known.stopped |= self.stopped.noted(own, self.declared, step)
+        counted = _without(summed(a["out"] for a in answers), failed)
+        self.matched = summed([self.matched, *(_without(a["matched"], failed) for a in answers)])
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
             sink(step, counted)
@@ -395,7 +407,7 @@ class Flow:
             for sink in self.sinks.get(name, []) if counted.get(name) else []:
                 sink(step, {name: counted[name]})
         for name in header["views"]:
-            for sink in self.views.get(name, []):
+            for sink in self.views.get(name, []) if name not in failed else []:
                 sink(step, counted)
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
@@ -405,10 +417,38 @@ class Flow:
             told = report(
                 header, answers, self.known, self.declared, done - began, time.perf_counter() - done
             )
+            for name, was in self.known.stopped.items():
+                told["queries"][name] = {"numOutputRows": 0, "error": was["message"]}
             self.progress = [*self.progress[-99:], told]
+        self._go_on_without_stopped()
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
+
+    def _is_running(self, name: str, header: dict[str, Any]) -> bool:
+        """Whether a query of a step is what is declared now under its name, and has not been told to begin anew."""
+        begun = name in self.declared.since or name in self._before.queries
+        return begun and self.declared.queries.get(name) == self._plan_of(header)[0].begun[name][0]
+
+    def _retry_stopped(self) -> bool:
+        """At a start: let stopped queries that were declared otherwise begin anew; whether the last step is to be repeated."""
+        if self.step > self.done:
+            self._go_back()
+        ended = self.stopped.retry(self.known.stopped, self.declared, self.step)
+        if ended:
+            self.store.forget_done(self.step)
+            self._go_back()
+        anew = [name for name, was in ended.items() if self.declared.queries.get(name) != was["sql"]]
+        for name in anew + self.stopped.begin_again(self.known.stopped, self.declared):
+            self._before.forget(name)
+        self._go_on_without_stopped()
+        return bool(ended)
+
+    def _go_on_without_stopped(self) -> None:
+        """From the next step on."""
+        for name in self.stopped.take_out(self.known.stopped, self.declared):
+            _LOG.error("query %s has stopped: %s; %s", name, self.stopped.errors[name], WHAT_WORKS)
+        self.stopped.must_leave_some(self.declared)
 
     def _found(
         self, header: dict[str, Any], frame: DataFrame | None
@@ -476,11 +516,16 @@ class Flow:
         flush: bool,
     ) -> Handle:
         """One Spark query over all streams; if they are folders, over the names of their files."""
+        with self.lock:
+            retried = self._retry_stopped()
         held = self._held()
+        if retried:
+            held.functions = {}  # no query is left whose state was made with them
         anew = follow(self.declared, held, self.functions)
         self._streams_changed = streams_changed(self.declared, held) if anew else None
-        for prepare in [one for made in self.preparations.values() for one in made]:
-            prepare()
+        for name, made in self.preparations.items():
+            for prepare in made if not name or name in self.declared.queries else []:
+                prepare()
         self.failed = None
         self._worker_run = self._new_run()
         for mark in (self.store.root / "hosts").glob("*"):
@@ -540,6 +585,10 @@ class Flow:
     def _new_run(self) -> Run:
         """What worker processes and tasks are to know each other by from now on."""
         return Run(timeout=worker_timeout(self.spark.conf.get(WORKER_TIMEOUT, None)))
+
+
+def _without(counts: Mapping[str, int], names: Collection[str]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if name not in names}
 
 
 def _schemas(streams: Mapping[str, Stream]) -> list[tuple[str, Schema]]:

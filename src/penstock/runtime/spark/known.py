@@ -52,6 +52,8 @@ class Known:
     """By part: rows asked for and rows spared, later ones counted more, and for how many steps everything is sent."""
     promising: Learnt = field(default_factory=dict)
     """Which values promise to meet significant rows, for the cells of the next step; nothing while no cell is busy."""
+    stopped: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Queries that failed, with their errors and what they were (see `stopped`)."""
     behind: bool = False
     """Some cell has not applied all that the watermarks allow."""
 
@@ -66,6 +68,7 @@ class Known:
             "sieves": self.sieves,
             "gates": self.gates,
             "promising": self.promising,
+            "stopped": self.stopped,
         }
 
     def asks(self, plan: Flowing) -> list[str]:

@@ -66,7 +66,8 @@ def together_columns(flow: Flow) -> str:
 
 def together(flow: Flow) -> DataFrame:
     """All queries' changes in that step, `__query` first; a column that a query does not have is NULL."""
-    return _frame(flow, TOGETHER, together_columns(flow))
+    found = _frame(flow, TOGETHER, together_columns(flow))
+    return found.where(~found["__query"].isin(*flow.discarded)) if flow.discarded else found
 
 
 def _frame(flow: Flow, name: str, schema: str) -> DataFrame:

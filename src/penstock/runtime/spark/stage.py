@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.data.batch import Array, Column, gather
 from penstock.data.clock import LATEST
+from penstock.errors import PenstockError
 from penstock.flow.preference.dealt import Dealt
 from penstock.kernels.events import time_order
 from penstock.plan.catalog import Catalog, Table
@@ -62,6 +63,7 @@ class Stage:
         self.engine = snapshot.restore(
             catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found, policies
         )
+        self.engine.raises = False  # a query that fails stops, and the cell goes on
         self._wanted = wanted
         self._listen(wanted)
 
@@ -72,6 +74,7 @@ class Stage:
         before = self._wanted
         if before is None:
             self.engine = Engine(Catalog(), replace(wanted.upkeep), wanted.policies)
+            self.engine.raises = False
         elif self.engine.policies != wanted.policies:
             self.take_up(before, snapshot.dump(self.engine), wanted.policies)
         engine = self.engine
@@ -243,9 +246,14 @@ class Stage:
     # ------------------------------------------------------------------ answers
 
     def changes(self) -> dict[str, pa.Table]:
-        """By query, or part of one, since this was asked last."""
+        """By query, or part of one, since this was asked last; nothing of those that have failed."""
         self.engine.settle()
-        return {s.name: s.answer.changes() for s in self.engine.queries.values() if s.answer.has_changes}
+        running = [s for s in self.engine.queries.values() if s.failed is None]
+        return {s.name: s.answer.changes() for s in running if s.answer.has_changes}
+
+    def failed(self) -> dict[str, PenstockError]:
+        """Queries, or parts, that met an error."""
+        return {s.name: s.failed for s in self.engine.queries.values() if s.failed is not None}
 
     def partial_results(self) -> dict[str, dict[str, int]]:
         """By query, or part of one, since this was asked last: as `Pipeline.counted`."""
@@ -259,7 +267,7 @@ class Stage:
     def views(self, names: list[str]) -> dict[str, pa.Table]:
         """Current answers of those queries that run here."""
         there = (self.engine.queries.get(name.lower()) for name in names)
-        return {s.name: self.engine.snapshot(s) for s in there if s is not None}
+        return {s.name: self.engine.snapshot(s) for s in there if s is not None and s.failed is None}
 
 
 RUNS = 1_000

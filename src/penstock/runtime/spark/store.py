@@ -180,6 +180,10 @@ class Store:
         """It was decided, and is not to be done."""
         (self.root / "steps" / f"{step:012d}.json").unlink()
 
+    def forget_done(self, step: int) -> None:
+        """It is to be done again."""
+        (self.root / "done" / f"{step:012d}.json").unlink(missing_ok=True)
+
     def forget_steps(self, cells: int) -> None:
         """What was decided before all that any cell still has; of declarations the ones in force then stay."""
         held = [min([*self.logs(cell)[:1], *self.states(cell)[:1]], default=0) for cell in range(cells)]
