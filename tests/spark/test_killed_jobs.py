@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 import penstock
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 """
-PATIENCE = 180
+PATIENCE = 300
 """Seconds after which a job that shows nothing new has failed."""
 
 
