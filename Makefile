@@ -45,8 +45,8 @@ MINUTES ?= 30
 soak-spark: $(WARM)
 	$(BIN)/python -m tests.spark.soak --minutes $(MINUTES) $(ARGS)
 
-# Kill hosts, Python workers, and Spark with its driver, again and again; KILLS says how often.
-KILLS ?= 500
+# Kill worker processes, Python workers, and Spark with its driver, again and again; KILLS says how often.
+KILLS ?= 1000
 chaos: $(WARM)
 	$(BIN)/python -m tests.chaos.campaign --kills $(KILLS) $(ARGS)
 

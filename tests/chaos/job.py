@@ -1,18 +1,28 @@
 """The job that is killed: python -m tests.chaos.job CHECKPOINT OUT SOURCE [MASTER]
 
 Streams are what is pushed, or folders of JSON files if SOURCE is `json`. Runs until the file `end` is in OUT and all input is read, then
-flushes and leaves with status 0. Who reads a batch of pushed files is noted in the file `read` in OUT.
+flushes and leaves with status 0. Who reads a batch of pushed files is noted in the file `read` in OUT; in the file `torn`, a line for every task
+that was killed in the middle of a sink.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import random
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 import penstock
-from penstock.runtime.spark import files
+from penstock.runtime.spark import files, sinks
 from penstock.runtime.spark.folders import Folders
 from penstock.runtime.spark.local import local_spark
 
@@ -30,6 +40,14 @@ QUERIES = {
     "sizes": "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 60] GROUP BY x) AS g GROUP BY n",
     "last": "SELECT x, y FROM a [PARTITION BY x ROWS 3]",
 }
+FORMATS = {"values": "json", "sums": "orc"}
+"""Of the files that a query's changes go to, if not parquet."""
+FUNCTION = "whole"
+"""The query whose changes a function takes."""
+VIEW = "only"
+"""The query whose current answer is written as well."""
+TORN = 0.1
+"""How often the task of a sink is killed in the middle of its rows."""
 
 
 def declared(json_in: Path | None = None) -> str:
@@ -52,19 +70,67 @@ def noted(place: Path) -> None:
     Folders.fit = judged  # type: ignore[method-assign]
 
 
+def tear_sinks(place: Path) -> None:
+    """From now on the first attempt of a sink's task is sometimes killed after half of its rows; Spark repeats the task."""
+    whole = sinks._frame
+
+    def torn(*given: Any) -> DataFrame:
+        frame = whole(*given)
+        if random.random() > TORN:
+            return frame
+        sink = str(given[1])
+
+        def half(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            assert context is not None
+            for batch in batches:
+                if context.attemptNumber() == 0 and batch.num_rows:
+                    yield batch.slice(0, batch.num_rows // 2)
+                    with place.open("a") as file:
+                        file.write(f"{sink}\n")
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield batch
+
+        return frame.mapInArrow(half, frame.schema)
+
+    sinks._frame = torn
+
+
+def take(out: Path) -> Any:
+    """A function that keeps a step's changes as one file, replaced if the step is repeated."""
+
+    def taken(frame: DataFrame, step: int) -> None:
+        place = out / f"step-{step:012d}.parquet"
+        out.mkdir(exist_ok=True)
+        pq.write_table(frame.toArrow(), out / f".{place.name}")
+        (out / f".{place.name}").rename(place)
+
+    return taken
+
+
 def main(checkpoint: str, out: Path, source: str, master: str = "local[2,8]") -> int:
     parent = os.getppid()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     noted(out / "read")
-    spark = local_spark(master, "penstock chaos")
+    tear_sinks(out / "torn")
+    spark = local_spark(master, "penstock chaos", {"spark.penstock.worker.timeout": "10s"})
     while True:
         session = penstock.connect(spark, checkpoint=checkpoint, cells=CELLS)
         session.execute(declared(out / "in" if source == "json" else None))
         for name, text in QUERIES.items():
-            session.query(text, name=name).write(format="parquet", path=str(out / name))
+            query = session.query(text, name=name)
+            if name == FUNCTION:
+                query.foreach_batch(take(out / name))
+            else:
+                query.write(format=FORMATS.get(name, "parquet"), path=str(out / name))
+            if name == VIEW:
+                query.write(format="parquet", path=str(out / f"{name}-now"), mode="view")
         ends = (out / "end").exists()
         trigger = {"availableNow": True} if ends else {"processingTime": "0 seconds"}
-        handle = session.start(trigger=trigger)
         try:
+            handle = session.start(trigger=trigger)
             while handle.isActive:
                 time.sleep(0.05)
                 if os.getppid() != parent:

@@ -12,7 +12,8 @@ import pytest
 from scripts.cluster import Cluster
 
 from tests import needed
-from tests.chaos.campaign import Campaign, children, kill, processes
+from tests.chaos.campaign import Campaign
+from tests.chaos.processes import children, kill, processes
 
 pytestmark = pytest.mark.slow
 

@@ -41,10 +41,19 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-def as_other(*command: str) -> subprocess.Popen[bytes]:
+def as_other(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A Python script run by another user, in whichever interpreter he may run."""
     if os.geteuid() != 0:
         pytest.skip("to run a process as another user, tests must run as root")
-    return subprocess.Popen([*command], user=OTHER, group=OTHER, extra_groups=[], stdout=subprocess.PIPE)
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        try:
+            return subprocess.Popen(
+                [python, "-c", script, *arguments],
+                user=OTHER, group=OTHER, extra_groups=[], stdout=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError:
+            continue
+    pytest.skip("no Python interpreter that another user may run")
 
 
 LISTEN = """
@@ -87,7 +96,7 @@ def deliver(driver: Driver, run: Run, begin: int = 0) -> dict[str, object]:
 def test_a_squatted_directory_is_refused_and_the_squatter_gets_nothing(shared: Path, driver: Driver) -> None:
     run = Run(timeout=5)
     place = shared / ME / run.name / "0.sock"
-    with as_other("/usr/bin/env", "python3", "-c", LISTEN, str(place)) as squatter:
+    with as_other(LISTEN, str(place)) as squatter:
         assert squatter.stdout is not None
         assert squatter.stdout.readline() == b"ready\n"
         for folder in (place.parent, place.parent.parent):
@@ -151,7 +160,7 @@ def test_a_path_too_long_for_a_socket(shared: Path, driver: Driver, monkeypatch:
 
 def test_a_socket_of_another_user_is_refused(shared: Path) -> None:
     place = shared / "other.sock"
-    with as_other("/usr/bin/env", "python3", "-c", LISTEN, str(place)) as listener:
+    with as_other(LISTEN, str(place)) as listener:
         assert listener.stdout is not None
         assert listener.stdout.readline() == b"ready\n"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
@@ -169,7 +178,7 @@ def test_a_task_of_another_user_is_refused(shared: Path) -> None:
         place.chmod(0o777)
         door.listen()
         connect = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(place)!r}); s.recv(1)"
-        with as_other("/usr/bin/env", "python3", "-c", connect) as task:
+        with as_other(connect) as task:
             link, _ = door.accept()
             with link, pytest.raises(StateError, match=f"belongs to user {OTHER}"):
                 peer(link)
