@@ -39,7 +39,7 @@ class Clauses(Atoms):
         elif not (self.word("NOW") or self.word("UNBOUNDED")):
             self.expected(
                 "a window", "[RANGE 100], [RANGE 5 MINUTES SLIDE 1 MINUTE], [ROWS 50], "
-                "[PARTITION BY k ROWS 1], [NOW] or [UNBOUNDED]",
+                "[PARTITION BY k ROWS 1], [NOW] or [UNBOUNDED]; a tumbling window slides by its length",
             )  # fmt: skip
         closing = self.demand(TokenType.R_BRACKET, "]")
         return WindowSyntax(kind, Span(first.start, closing.end + 1), length, slide, partition)

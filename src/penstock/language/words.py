@@ -58,6 +58,8 @@ class Words(SparkParser):
 
     def expected(self, what: str, hint: str = "") -> NoReturn:
         found = f"found {shortened(self._curr.text)!r}" if self._curr else "the statement ends"
+        if not hint and self._curr and self._curr.token_type is TokenType.WINDOW:
+            hint = "windows are written behind a stream: FROM s [RANGE 5 MINUTES SLIDE 5 MINUTES]"
         self.fail(f"expected {what}, but {found}", hint=hint)
 
     def demand(self, token_type: TokenType, what: str) -> Token:

@@ -112,6 +112,11 @@ def _guarded(
 def _hint(field: Field) -> str:
     if field.type.is_integer:
         return f"{field.name} is declared {field.type}: send whole numbers of that range, NULL as None"
+    if field.type is Type.TIMESTAMP:
+        return (
+            f"{field.name} is declared TIMESTAMP: send datetime objects, or columns of times"
+            " (texts: pandas.to_datetime)"
+        )
     return f"{field.name} is declared {field.type}"
 
 
@@ -189,7 +194,9 @@ def _read_any(values: object, kind: Type, strings: Strings) -> Column:
         return from_python(values, kind, strings)
     if _is_pandas(values, "Series"):
         return _read_series(values, kind, strings)
-    raise Misfit(f"{_a(values)} is not a column: give a list, an Arrow or a NumPy array")
+    raise Misfit(
+        f"{_a(values)} is not a column: give a list, an Arrow or a NumPy array; one row is a list of one dict"
+    )
 
 
 def _read_numpy(values: Array, kind: Type, strings: Strings) -> Column:
