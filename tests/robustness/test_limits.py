@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.data import limits
 
 CREATE = (
     "CREATE STREAM a (ts BIGINT, k INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0;"
@@ -96,3 +97,49 @@ def test_a_join_of_more_inputs_than_its_kernels_number() -> None:
     session.push("b", [row(1, "x", 2)])
     session.advance(1)
     assert query.snapshot().to_pylist() == [{"k": 2}]
+
+
+def test_planning_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = connected()
+    monkeypatch.setattr(limits, "PLAN_SECONDS", -1.0)
+    with pytest.raises(penstock.PlanError, match="planning takes more than -1 s"):
+        session.query("SELECT a.k FROM a [RANGE 5] LEFT JOIN b [RANGE 5] ON a.k = b.k", name="q")
+    assert not session.queries
+    monkeypatch.undo()
+    session.query("SELECT a.k FROM a [RANGE 5] LEFT JOIN b [RANGE 5] ON a.k = b.k", name="q")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.k FROM a [RANGE 50] JOIN b [RANGE 50] ON a.k = b.k",
+        "SELECT a.k FROM a [RANGE 50] JOIN b [ROWS 500] ON a.k = b.k",
+        "SELECT a.k FROM a [RANGE 50] LEFT ANTI JOIN b [RANGE 50] ON a.k = b.k",
+    ],
+)
+def test_a_join_that_makes_too_many_rows_of_one_step_stops(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RESULT_ROWS", 10_000)
+    session = connected(share=False)
+    session.query(text, name="q")
+    other = session.query("SELECT COUNT(*) AS n FROM a [RANGE 50]", name="other")
+    session.push("b", [row(1, "x") for _ in range(400)])
+    session.push("a", [row(2, "x") for _ in range(400)])
+    with pytest.raises(penstock.StateError, match="more than 10,000 rows in one step"):
+        session.advance(2)
+    assert other.snapshot().to_pylist() == [{"n": 400}]
+
+
+def test_a_query_that_remembers_too_much_stops_alone() -> None:
+    session = connected(query_bytes=2_000_000)
+    session.query("SELECT DISTINCT k FROM a", name="grows")
+    other = session.query("SELECT COUNT(*) AS n FROM a [RANGE 5] WHERE k < 10", name="other")
+    session.push("a", [row(1, "x", k) for k in range(100)])
+    session.advance(1)
+    session.push("a", [row(2, "x", k) for k in range(200_000)])
+    with pytest.raises(penstock.StateError, match=r"query grows remembers .* more than connect"):
+        session.advance(2)
+    session.push("a", [row(9, "x")])
+    session.advance(9)
+    assert other.snapshot().to_pylist() == [{"n": 1}]

@@ -33,6 +33,7 @@ from itertools import islice, product
 
 from penstock.data.types import Type
 from penstock.flow.terms import Classes, Members, bare, is_constant, told_by
+from penstock.plan import deadline
 from penstock.plan.expressions import Column, Expression, Literal, columns, rewrite, shifted
 from penstock.plan.functions import cast, common
 from penstock.plan.inner import HEAD
@@ -147,6 +148,7 @@ def _telling(way: Dimension, accepts: Callable[[Expression], bool] | None) -> Di
 
 
 def _ways(node: Node, want: Want) -> list[Dimension]:
+    deadline.check()
     return _RULES[type(node)](node, want)
 
 

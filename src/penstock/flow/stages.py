@@ -24,6 +24,7 @@ from penstock.data.types import Type
 from penstock.flow.cuts import Cut, cuts
 from penstock.flow.partition import Placement, place
 from penstock.plan.catalog import Stream
+from penstock.plan.deadline import planning
 from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.inner import inner_stream, leaf
 from penstock.plan.levels import Levels
@@ -123,12 +124,13 @@ def stages(
     >>> print(stages(root, 4, "q"))
     stage 1: a by hash(x) over 4, b by hash(x) over 4; 1 copy a row; stage 2: q@1 by hash(s) over 4; 1 copy a row
     """
-    one = whole(root, cells, name, rates, netted=netted, accepts=accepts)
-    if cells == 1 or _is_good(one.upper):
-        return one
+    with planning():
+        one = whole(root, cells, name, rates, netted=netted, accepts=accepts)
+        if cells == 1 or _is_good(one.upper):
+            return one
 
-    found = two_stages(root, cells, name, rates, netted=netted, accepts=accepts)
-    return min((f for f in found if _is_worth_it(f, one)), key=_cost, default=one)
+        found = two_stages(root, cells, name, rates, netted=netted, accepts=accepts)
+        return min((f for f in found if _is_worth_it(f, one)), key=_cost, default=one)
 
 
 def whole(

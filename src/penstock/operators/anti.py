@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.data import sizes
+from penstock.data import limits, sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.schema import Schema
 from penstock.kernels import chains
@@ -169,7 +169,7 @@ class AntiJoinOperation:
     ) -> tuple[Array, Array]:
         keys = own.indexes[0].key[rows]
         index = other.indexes[0]
-        n, done, room = len(rows), 0, max(sizes.current.join_outputs, 2 * len(rows))
+        n, done, total, room = len(rows), 0, 0, max(sizes.current.join_outputs, 2 * len(rows))
         out_rows, out_slots = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         while done < n:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -179,6 +179,8 @@ class AntiJoinOperation:
             )
             out_rows.append(row[:made])
             out_slots.append(slot[:made])
+            total += made
+            limits.check_results(total)
             if done == before:
                 room *= 2
         self._share.count(n * len(other), sum(map(len, out_rows)))

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from penstock.data import sizes
+from penstock.data import limits, sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.data.schema import Schema
@@ -283,6 +283,7 @@ class FifoJoin:
         while done < total:
             if not parts or parts[-1].full:
                 size = self._room
+                limits.check_results(sum(p.made for p in parts))
                 parts.append(Part(room(size, np.int64), room(size, np.int64), room((n, size), np.int32)))
             part, before = parts[-1], done
             done, part.made = run(done, part.made, part.ts, part.exp, part.slots)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.data import sizes
+from penstock.data import limits, sizes
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
@@ -276,7 +276,7 @@ class MultiwayJoin:
         fan = self._fan[i, target] if equal else min(float(len(stem)), sizes.current.fan_outputs / max(n, 1))
         room = max(sizes.current.join_outputs, int(2 * n * max(fan, 0.25)))
         rows_out, slots_out = [], []
-        done = 0
+        done = total = 0
         while done < n:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
             before = done
@@ -291,6 +291,8 @@ class MultiwayJoin:
                 )  # fmt: skip
             rows_out.append(row[:made])
             slots_out.append(slot[:made])
+            total += made
+            limits.check_results(total)
             if done == before:
                 room *= 2
         rows = rows_out[0] if len(rows_out) == 1 else np.concatenate(rows_out)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import expm1, prod
 
+from penstock.plan import deadline
 from penstock.plan.expressions import Expression, columns
 from penstock.plan.fingerprint import fingerprint
 from penstock.plan.nodes import (
@@ -130,6 +131,7 @@ class _Model:
     """By identity, of subplans that several nodes read."""
 
     def of(self, node: Node) -> Estimate:
+        deadline.check()
         if id(node) in self.shared_ones:
             return self.shared_ones[id(node)]
         made: Estimate = _RULES[type(node)](self, node, tuple(map(self.of, node.inputs)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from penstock.plan.deadline import planning
 from penstock.plan.nodes import AntiJoin, Join, Node, Shared
 from penstock.plan.statistics import Statistics
 from penstock.rules.ask_once import ask_once
@@ -59,8 +60,9 @@ def rules(statistics: Statistics, once: bool | None = None) -> tuple[Rule, ...]:
 
 def optimize(root: Node, statistics: Statistics | None = None, *, once: bool | None = None) -> Node:
     """Apply every rule in order; without statistics the usual guesses hold."""
-    for rule in rules(statistics or Statistics(), once):
-        root = rule(root)
+    with planning():
+        for rule in rules(statistics or Statistics(), once):
+            root = rule(root)
     return root
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock.plan import deadline
 from penstock.plan.expressions import (
     Call,
     Column,
@@ -80,6 +81,7 @@ def _push(node: Node, shared: dict[int, Node], *, top: bool = False) -> Node:
         if id(node) not in shared:
             shared[id(node)] = with_inputs(node, (_push(node.input, shared),))
         return shared[id(node)]
+    deadline.check()
     passed = top and isinstance(node, Project | Filter)
     node = with_inputs(node, tuple(_push(i, shared, top=passed) for i in node.inputs))
     if isinstance(node, Filter):

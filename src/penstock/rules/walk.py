@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from penstock.plan import deadline
 from penstock.plan.nodes import (
     Aggregate,
     AntiJoin,
@@ -59,6 +60,7 @@ def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
     def up(node: Node) -> Node:
         if id(node) in made:
             return made[id(node)]
+        deadline.check()
         new = change(with_inputs(node, tuple(map(up, node.inputs))))
         if isinstance(node, Shared):
             made[id(node)] = new

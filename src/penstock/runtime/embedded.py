@@ -109,6 +109,8 @@ class Engine:
         """What streams set aside; None: another has decided that already."""
         self.unread_bytes: int | None = None
         """Bytes of unread changes that are kept of a query; None: all."""
+        self.query_bytes: int | None = None
+        """Bytes that a query may remember; None: any number."""
         self.notices: list[Warning] = []
         """Warnings that the user is still to be given."""
         self.spending = Spending(self.policies)
@@ -551,6 +553,7 @@ class Engine:
         made = tail.pipeline.step(inputs, now)
         for standing in tail.standings:
             standing.said.take(made, now)
+        tail.check_memory(self.query_bytes)
 
     def _table_feed(
         self,

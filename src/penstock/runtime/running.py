@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from penstock.data import sizes
 from penstock.data.batch import Batch
 from penstock.data.types import Type
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StateError
 from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.contract import Site
 from penstock.operators.evaluate import Evaluator
@@ -91,6 +91,17 @@ class Tail:
     def fed(self) -> bool:
         """Rows have come, and what tables held before them."""
         return self.pipeline.fed if isinstance(self.pipeline, Ranked) else self.standings[0].begun
+
+    def check_memory(self, most: int | None) -> None:
+        """Whether what it remembers, and the answer, take no more than so many bytes."""
+        if most is None:
+            return
+        held = self.pipeline.arena.size_bytes + max(s.said.size_bytes for s in self.standings)
+        if held > most:
+            raise StateError(
+                f"query {self.standings[0].name} remembers {held:,} bytes, more than connect(query_bytes={most:,}) allows",
+                hint="give its streams shorter windows, or connect with more",
+            )
 
     @property
     def stopped(self) -> bool:

@@ -30,7 +30,9 @@ class Options:
     `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold.
     `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`.
     `keep_late`: so many rows of a stream, the newest, are kept for `late` and as many for `ahead`; all are counted.
-    `unread_bytes`: changes of a query that nobody reads may take so many bytes (None: any); beyond they are discarded, and the next read says so."""
+    `unread_bytes`: changes of a query that nobody reads may take so many bytes (None: any); beyond they are discarded, and the next read says so.
+    `query_bytes`: what a query remembers may take so many bytes (None: any); beyond, it stops with an error, and the others go on. Embedded only:
+    on Spark executors have limits of their own."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -55,6 +57,7 @@ class Options:
     keep_dropped: bool | int = False
     keep_late: int = 1_000_000
     unread_bytes: int | None = 1 << 30
+    query_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -62,7 +65,13 @@ class Options:
             if not isinstance(value, str) or value not in allowed:
                 raise StateError(f"option {name}={value!r} is unknown", hint=f"one of {', '.join(allowed)}")
         _ = self.policies  # checks itself
-        for name, least in (("eager", 1), ("partitions", 1), ("keep_late", 0), ("unread_bytes", 1)):
+        for name, least in (
+            ("eager", 1),
+            ("partitions", 1),
+            ("keep_late", 0),
+            ("unread_bytes", 1),
+            ("query_bytes", 1),
+        ):
             value = getattr(self, name)
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
             if wrong and (value is not None or name == "keep_late"):

@@ -91,6 +91,7 @@ class Session:
         self.engine.spending.wall = options.wall
         self.engine.limits = StreamLimits(options.keep_late, self.engine.notices)
         self.engine.unread_bytes = options.unread_bytes
+        self.engine.query_bytes = options.query_bytes
         self._queries: dict[str, Query] = {}
         self._unnamed = 0
         self._warned: set[str] = set()
