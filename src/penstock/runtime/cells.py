@@ -433,6 +433,9 @@ class Cells:
     def catch_up(self) -> None:
         """Nothing waits here."""
 
+    def held_back_by(self) -> None:
+        """Not known here."""
+
     def sweep_strings(self) -> None:
         """Cells sweep theirs; the front's are kept, since only tests hold one for long."""
 

@@ -34,6 +34,7 @@ from penstock.runtime.build import build
 from penstock.runtime.in_use import InUse
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
+from penstock.runtime.notices import MANY, MANY_WAIT, held_notice
 from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
@@ -107,6 +108,8 @@ class Engine:
         """Whether whoever moves the clock gets the errors of queries; if not, they are found in `Standing.failed`."""
         self.limits: StreamLimits | None = None
         """What streams set aside; None: another has decided that already."""
+        self._idle = False
+        """Some stream may become idle."""
         self.unread_bytes: int | None = None
         """Bytes of unread changes that are kept of a query; None: all."""
         self.query_bytes: int | None = None
@@ -148,6 +151,7 @@ class Engine:
         self.check_idle()
         self.time_type = one_clock(stream, self.time_type)
         self.sources[stream.name.lower()] = Source(stream, self.first, self.limits)
+        self._idle |= self.limits is not None and stream.idle is not None
 
     def add_table(self, table: Table) -> None:
         self.check_idle()
@@ -281,12 +285,32 @@ class Engine:
         return self._stepping.guard
 
     def _came(self) -> None:
-        if self._unseen >= self._running.slice or self.catalog.functions:
+        many = self._unseen >= self._running.slice
+        if many or self.catalog.functions:
             self._advance()
+        if many:
+            self._warn_if_held()
+
+    def held_back_by(self) -> Source | None:
+        """The stream that many rows of others wait for, if they do."""
+        read = [self.sources[name] for name in self._running.readers]
+        held = min(read, key=lambda source: source.watermark, default=None)
+        return held if sum(source.waiting for source in read if source is not held) >= MANY else None
+
+    def _warn_if_held(self) -> None:
+        """Say once of a stream that many rows wait for it."""
+        held = self.held_back_by()
+        if self.limits is None or held is None or held.held_others:
+            return
+        waiting = sum(self.sources[name].waiting for name in self._running.readers)
+        if waiting >= MANY_WAIT:
+            held.held_others = True
+            seen = None if held.watermark == self.first else held.watermark
+            self.notices.append(held_notice(held.stream, waiting, seen))
 
     def settle(self) -> None:
-        """Apply what was pushed."""
-        if self._unseen and not self._stepping.now and self._stepping.cut is None:
+        """Apply what was pushed, and what waits for streams that have become idle."""
+        if (self._unseen or self._idle) and not self._stepping.now and self._stepping.cut is None:
             self._advance()
 
     def advance(self, until: int, stream: str | None = None) -> None:
@@ -323,8 +347,19 @@ class Engine:
     def _advance(self) -> None:
         """Let the clock rise as far as watermarks allow."""
         self._unseen = 0
+        if self._idle:
+            self._pass_idle()
         if self._running.readers:
             self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
+
+    def _pass_idle(self) -> None:
+        """Streams that have been silent for as long as they declare (IDLE AFTER) hold none of the others back."""
+        read = [self.sources[name] for name in self._running.readers]
+        active = [source.watermark for source in read if not source.is_idle]
+        if active:
+            for source in read:
+                if source.is_idle:
+                    source.raise_to(min(active))
 
     def go_on(self) -> None:
         """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""

@@ -12,6 +12,9 @@ from penstock.plan.catalog import Stream
 MANY = 1_000
 """Rows of a stream after which it is judged whether most of them are late."""
 
+MANY_WAIT = 1 << 16
+"""Rows that wait for one stream when that is said."""
+
 
 def shown_time(stream: Stream, instant: int) -> str:
     """An instant as a reader of the stream knows it."""
@@ -24,6 +27,14 @@ def far_notice(stream: Stream, instant: int) -> Warning:
     return StreamWarning(
         f"stream {stream.name}: a row at {shown_time(stream, instant)} is too far ahead and was set aside, as others like it"
         f" will be: s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them"
+    )
+
+
+def far_notice_of(stream: Stream) -> Warning:
+    """Of rows whose times are not at hand."""
+    return StreamWarning(
+        f"stream {stream.name}: rows are too far ahead and were set aside, as others like them will be: s.ahead({stream.name!r}) has"
+        " them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them"
     )
 
 

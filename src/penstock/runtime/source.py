@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -69,6 +70,15 @@ class Source:
         self.latest = EARLIEST
         """The greatest time of the rows taken so far."""
         self._pushes = 0
+        self._heard = time.monotonic()
+        self.held_others = False
+        """It was said that many rows wait for it."""
+
+    @property
+    def is_idle(self) -> bool:
+        """No rows have come for as long as it declares."""
+        idle = self.stream.idle
+        return idle is not None and 1e6 * (time.monotonic() - self._heard) >= idle
 
     def delay_by(self, delay: int) -> None:
         """From now on rows may come this much later than newer ones; the watermark does not fall."""
@@ -103,6 +113,8 @@ class Source:
         if made is None:
             return False
         self._pushes += 1
+        if self.stream.idle is not None:
+            self._heard = time.monotonic()
         self._append(made)
         self._note_newest(made.ts)
         self.raise_to(int(made.ts[-1]) - self.stream.delay)
@@ -111,6 +123,8 @@ class Source:
     def push(self, columns: tuple[Column, ...]) -> None:
         """Take rows in arrival order; each may raise W for those behind it."""
         self._pushes += 1
+        if self.stream.idle is not None:
+            self._heard = time.monotonic()
         ts = columns[self.stream.time].values
         n = len(ts)
         if n == 0:

@@ -261,7 +261,15 @@ class SparkSession(Session):
             return made
         placed = self.flow.plan().queries
         cells = [f"{name} in {q.cells} of {self.flow.cells} cells: {q}" for name, q in placed.items()]
-        return made + "\n\n" + "\n".join(cells)
+        return "\n\n".join([made, "\n".join(cells), *self._clocks()])
+
+    def _clocks(self) -> list[str]:
+        """What the clock waits for, as of the last step."""
+        last = self.flow.progress[-1] if self.flow.progress else None
+        if last is None or last["heldBackBy"] is None:
+            return []
+        waiting = ", ".join(f"{count:,} of {name}" for name, count in last["waiting"].items())
+        return [f"the clock is held back by stream {last['heldBackBy']}: rows wait, {waiting}"]
 
     # ------------------------------------------------------------------ running
 
@@ -293,7 +301,9 @@ class SparkSession(Session):
     def _source(self, name: str, stream: Stream) -> Any:
         """What a stream's rows come from."""
         given = self._frames.get(name)
-        return frames.source(self.spark, stream, self._pushed(name)) if given is None else given
+        if given is None:
+            return frames.source(self.spark, stream, self._pushed(name))
+        return frames.timed(given, stream)
 
     # ------------------------------------------------------------------ sinks of the whole flow
 
@@ -344,14 +354,21 @@ class SparkSession(Session):
         )
 
     def advance(self, until: object, *, stream: str | None = None) -> None:
-        raise StateError(
-            "on Spark time moves with the rows", hint="a finite input ends by itself with availableNow"
-        )
+        """Nothing with ts <= until will come any more, on a stream or on any: from the next step on.
+
+        How an idle stream stops holding the others back; rows that come below it after all are late.
+        """
+        self.flow.advance(self.instant(until), None if stream is None else self._stream(stream))
+
+    def ahead(self, stream: str) -> Any:
+        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …), as a DataFrame."""
+        key = self._stream(stream)
+        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.set_aside("ahead", key))
 
     def late(self, stream: str) -> Any:
         """Rows that came below their stream's watermark, as a DataFrame."""
         key = self._stream(stream)
-        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.late_rows(key))
+        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.set_aside("late", key))
 
     @property
     def clock(self) -> int:

@@ -377,7 +377,16 @@ class Session:
         if format != "text":
             return made
         plans = [f"{q.name} ({q.pattern})\n{q.explain()}" for q in self._queries.values()]
-        return "\n\n".join(part for part in (made, *plans) if part)
+        return "\n\n".join(part for part in (made, *plans, self._held()) if part)
+
+    def _held(self) -> str:
+        """What the clock waits for, if rows wait."""
+        held = self.engine.held_back_by()
+        if held is None:
+            return ""
+        sources = self.engine.sources.values()
+        waiting = ", ".join(f"{s.waiting:,} of {s.stream.name}" for s in sources if s.waiting)
+        return f"the clock is held back by stream {held.stream.name}: rows wait, {waiting}"
 
     # ------------------------------------------------------------------ feeding
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Observation
 
+from penstock.data.clock import LATEST
 from penstock.errors import StateError
 from penstock.plan.catalog import Function
 from penstock.runtime.spark.files import Files
@@ -65,10 +66,12 @@ def must_be_all(answers: Iterable[dict[str, Any]], cells: int) -> None:
         )
 
 
-def seen(watch: Observation) -> dict[str, Any]:
-    """What Spark saw of a step's rows, in the form of a cell's answer."""
+def seen(watch: Observation, ceilings: Mapping[str, int]) -> dict[str, Any]:
+    """What Spark saw of a step's rows, in the form of a cell's answer. Of a stream with rows beyond its ceiling cells know the newest of
+    the others."""
     seen = watch.get
     newest = {name[1:]: int(at) for name, at in seen.items() if name[0] == NEWEST and at is not None}
+    newest = {name: at for name, at in newest.items() if at <= ceilings.get(name, LATEST)}
     rows = {name[1:]: int(count) for name, count in seen.items() if name[0] == COUNT}
     nothing: dict[str, Any] = {
         "clock": None,
@@ -80,6 +83,8 @@ def seen(watch: Observation) -> dict[str, Any]:
         "promising": {},
         "partial": {},
         "late": {},
+        "ahead": {},
+        "waiting": {},
         "inner": {},
         "sieves": {},
         "sifted": {},

@@ -201,7 +201,7 @@ class Cell:
         declared_at = int(header["declared"])
         if self._reader is None or self._reader[0] != declared_at:
             self._reader = (declared_at, Reader(self._plan(declared_at), self.number))
-        found, seen = self._reader[1].read(files, header["watermarks"])
+        found, seen = self._reader[1].read(files, header["watermarks"], header.get("ceilings", {}))
         tables = [table for table in (found, rows) if table.num_rows]
         rows = pa.concat_tables(tables, promote_options="default") if tables else rows
         return {**header, "seen": seen}, rows
@@ -262,7 +262,8 @@ class Cell:
         inputs = rows.column(INPUT).combine_chunks() if rows.num_rows else pa.nulls(0, pa.int32())
         which = seen(inputs, np.dtype(np.int32))
         aside = functools.partial(self._set_aside, step) if lay_down else None
-        counts = [stage.feed(rows, which, watermarks, aside) for stage in (lower, upper)]
+        ceilings = header.get("ceilings", {})
+        counts = [stage.feed(rows, which, watermarks, aside, ceilings) for stage in (lower, upper)]
         if header["flush"] is not None:
             for stage in (lower, upper):
                 stage.raise_watermarks(header["flush"])
@@ -310,11 +311,12 @@ class Cell:
             "inner": self._hand_on(step, inner) if lay_down else {},
             "ranked": lower.engine.loads() | upper.engine.loads(),
             "promising": learnt(lower.engine, lower.dealt),
-            "state_bytes": lower.engine.size_bytes + upper.engine.size_bytes + self._sifting.size_bytes,
+            "state_bytes": lower.engine.held_bytes + upper.engine.held_bytes + self._sifting.size_bytes,
             "ms": round(1000 * (time.perf_counter() - began), 3),
             "carried": list(self.carried) if lay_down else [],
             "failed": {name: described(error) for name, error in failed.items()},
-            **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "newest")},
+            **{part: counts[0][part] | counts[1][part] for part in ("rows", "late", "ahead", "newest")},
+            "waiting": lower.waiting() | upper.waiting(),
             **header.get("seen", {}),  # before rows that nobody wants were left out
         }
 
@@ -395,8 +397,8 @@ class Cell:
             laid[name] = f"{folder}/{file_name(name)}"
         return laid
 
-    def _set_aside(self, step: int, fed: Fed, columns: tuple[Column, ...], engine: Engine) -> None:
-        place = self.store.late(fed.stream, step, self.number)
+    def _set_aside(self, step: int, kind: str, fed: Fed, columns: tuple[Column, ...], engine: Engine) -> None:
+        place = self.store.set_aside(kind, fed.stream) / f"{step:012d}-{self.number}.parquet"
         schema = fed.input.stream.schema
         arrays = [write_column(c, f.type, engine.strings) for c, f in zip(columns, schema, strict=True)]
         table = pa.Table.from_arrays(arrays, names=[f.name for f in schema])

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.data.clock import LATEST
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import StateError
@@ -76,7 +77,9 @@ class Reader:
             if fed.below is None and not share.is_empty:
                 self._shares.setdefault(fed.stream, []).append((number, share))
 
-    def read(self, files: Files, watermarks: Mapping[str, int]) -> tuple[pa.Table, dict[str, Any]]:
+    def read(
+        self, files: Files, watermarks: Mapping[str, int], ceilings: Mapping[str, int]
+    ) -> tuple[pa.Table, dict[str, Any]]:
         """The cell's rows, input after input, each with what it is for; and what was seen of all rows.
 
         Rows without a time are left out. Of several cells one counts.
@@ -86,7 +89,9 @@ class Reader:
         for stream, paths in files.items():
             for path in paths:
                 try:
-                    found, counted = self._one(stream, path, watermarks.get(stream))
+                    found, counted = self._one(
+                        stream, path, watermarks.get(stream), ceilings.get(stream, LATEST)
+                    )
                 except (OSError, pa.ArrowException) as error:
                     raise StateError(f"{path} cannot be read: {error}") from error
                 parts += found
@@ -95,7 +100,7 @@ class Reader:
                     if counted["unplaced"]:
                         before = seen["unplaced"].get(stream, 0)
                         seen["unplaced"][stream] = before + counted["unplaced"]
-                if counted["rows"]:
+                if counted["timed"]:
                     newest = counted["newest"]
                     seen["newest"][stream] = max(seen["newest"].get(stream, newest), newest)
         parts.sort(key=lambda part: part[0])
@@ -104,16 +109,16 @@ class Reader:
         return rows, seen
 
     def _one(
-        self, stream: str, path: str, watermark: int | None
+        self, stream: str, path: str, watermark: int | None, ceiling: int
     ) -> tuple[list[tuple[int, pa.Table]], dict[str, int]]:
-        """A file's rows; with all columns if some are late, since somebody may want to see those."""
+        """A file's rows; with all columns if some are late or beyond the ceiling: these are set aside whole."""
         declared = self._plan.catalog.streams[stream]
         places = self._plan.layout.places[stream]
         time = f"c{places[declared.time]}"
         used = self._used.get(stream, set()) | {places[declared.time]}
         while True:
             parts: list[tuple[int, pa.Table]] = []
-            counted = {"rows": 0, "unplaced": 0, "newest": 0}
+            counted = {"rows": 0, "unplaced": 0, "newest": 0, "timed": 0}
             for piece in self._pieces(path, declared.schema, places, used):
                 times = piece.column(time)
                 if times.null_count:
@@ -124,13 +129,19 @@ class Reader:
                     continue
                 ends = pc.min_max(times).as_py()
                 newest = ends["max"]
-                counted["newest"] = max(counted["newest"], newest) if counted["rows"] else newest
+                is_far = newest > ceiling
+                if is_far:
+                    newest = pc.max(times.filter(pc.less_equal(times, ceiling))).as_py()
+                if newest is not None:
+                    counted["newest"] = max(counted["newest"], newest) if counted["timed"] else newest
+                    counted["timed"] = 1
                 counted["rows"] += piece.num_rows
                 is_late = watermark is not None and ends["min"] < watermark
-                if is_late and used != set(places):
+                if (is_late or is_far) and used != set(places):
                     used = set(places)
                     break
-                parts += self._own(stream, piece, pc.field(time) < watermark if is_late else None)
+                odd = (pc.field(time) < watermark) | (pc.field(time) > ceiling) if is_late or is_far else None
+                parts += self._own(stream, piece, odd)
             else:
                 return parts, counted
 

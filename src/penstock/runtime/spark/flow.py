@@ -45,6 +45,7 @@ from penstock.runtime.spark.routes import Routes, laid_out, laid_out_anew, unite
 from penstock.runtime.spark.spark_sources import add_sources
 from penstock.runtime.spark.stopped import WHAT_WORKS, Stopped, failures
 from penstock.runtime.spark.store import Store, read_segment
+from penstock.runtime.spark.stream_clocks import StreamClocks
 from penstock.runtime.spark.table_updates import TableUpdates
 from penstock.runtime.spark.worker_link import WORKER_TIMEOUT, Run, worker_timeout
 
@@ -119,6 +120,7 @@ class Flow:
         self._framed: dict[str, Stream] = {}
         """The streams as Spark's batches have them."""
         self.failed: BaseException | None = None
+        self.clocks = StreamClocks()
 
     # ------------------------------------------------------------------ what is declared
 
@@ -236,7 +238,18 @@ class Flow:
     @property
     def is_behind(self) -> bool:
         """A step without rows would do something."""
-        return self.known.behind or bool(self._updates)
+        if self.known.behind or bool(self._updates):
+            return True
+        return self.clocks.is_behind(self.known.watermarks, self.declared.streams, self._read())
+
+    def _read(self) -> set[str]:
+        """The streams that some query reads."""
+        return {fed.stream for fed in self.plan().inputs if fed.below is None}
+
+    def advance(self, until: int, stream: str | None) -> None:
+        """Nothing with ts <= until will come any more on a stream, or on any: from the next step on."""
+        with self.lock:
+            self.clocks.advance(until, self.declared.streams if stream is None else [stream])
 
     def flush(self) -> None:
         """The input has ended: apply all that has come."""
@@ -283,13 +296,15 @@ class Flow:
         if known is None or known[1] != told:
             self.store.put("declared", step, told)
             known = (step, told)
-        watermarks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
+        marks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
+        watermarks = self.clocks.raised(marks, self.declared.streams, self._read())
         begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks)) if self._updates else 0
         header = {
             "step": step,
             "batch": batch,
             "declared": known[0],
             "watermarks": watermarks,
+            "ceilings": self.clocks.ceilings(self.declared.streams, self.known.newest),
             "updates": self._updates.write(step, self.declared.tables, begins),
             "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
@@ -303,6 +318,7 @@ class Flow:
         }
         self.store.put("steps", step, header)
         self._updates.held()
+        self.clocks.forget_told()
         self.step = step
         self.batch = self.batch if batch is None else batch
         return header
@@ -389,12 +405,14 @@ class Flow:
         self.results.heard(self.store, answers, [row[1] for row in heard])
         if watched:
             # Spark has counted the rows before it left some out.
-            answers = [{**answer, "rows": {}} for answer in answers] + [asking.seen(watch)]
+            counted = asking.seen(watch, header.get("ceilings", {}))
+            answers = [{**answer, "rows": {}} for answer in answers] + [counted]
         if self._folders is not None and frame is not None:
             odd = {name: int(seen.get["unplaced"]) for name, seen in self._folders.odd.items()}
             answers[0]["unplaced"] = {name: count for name, count in odd.items() if count}
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
         self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
+        self._note_streams(answers)
         failed = self.discarded = failures(answers)
         own = {name: failure for name, failure in failed.items() if self._is_running(name, header)}
         self.known.stopped |= self.stopped.noted(own, self.declared, step)
@@ -415,7 +433,13 @@ class Flow:
             self.done = step
         if not header["again"]:
             told = report(
-                header, answers, self.known, self.declared, done - began, time.perf_counter() - done
+                header,
+                answers,
+                self.known,
+                self.declared,
+                self._read(),
+                done - began,
+                time.perf_counter() - done,
             )
             for name, was in self.known.stopped.items():
                 told["queries"][name] = {"numOutputRows": 0, "error": was["message"]}
@@ -450,6 +474,14 @@ class Flow:
             _LOG.error("query %s has stopped: %s; %s", name, self.stopped.errors[name], WHAT_WORKS)
         self.stopped.must_leave_some(self.declared)
 
+    def _note_streams(self, answers: list[dict[str, Any]]) -> None:
+        """Warn of streams whose rows are set aside, or that hold others back."""
+        rows, late, ahead, waiting = (
+            summed(a[what] for a in answers) for what in ("rows", "late", "ahead", "waiting")
+        )
+        marks = self.known.watermarks
+        self.clocks.note(self.declared.streams, self._read(), rows, late, ahead, waiting, marks)
+
     def _found(
         self, header: dict[str, Any], frame: DataFrame | None
     ) -> tuple[DataFrame | None, Files | None]:
@@ -477,7 +509,7 @@ class Flow:
             thin = last >= THIN
             watched = routes.unread or (thin and routes.selects)
             frame = routes.observed(frame, watch) if watched else frame
-            frame = routes.thinned(frame, header["watermarks"]) if thin else frame
+            frame = routes.thinned(frame, header["watermarks"], header.get("ceilings", {})) if thin else frame
         frame = routes.with_inner(self.spark, frame, self._files(header))
         spread = self._nothing() if frame is None else routes.spread(frame)
         return self._tasks(spread, header, files), watched

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, UnsupportedOperationException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from penstock.data.clock import LAST_MICROSECOND
 from penstock.data.schema import Schema
+from penstock.data.types import Type
 from penstock.errors import DataError
 from penstock.plan.catalog import Stream, Table
+from penstock.runtime.epochs import IMPLAUSIBLE, hint
 from penstock.runtime.spark import kafka
 from penstock.runtime.spark.laid import for_spark
 from penstock.runtime.spark.places import Place, literal, make_folder, uri, whole
 
 FILE_AGE = "36500d"
 """How much older than the newest file one may be that is still read."""
+_TEXTS = ("json", "csv", "kafka")
+"""Formats in which a time may be a number; Spark takes it for seconds."""
 OBSERVED = "penstock:"
 """Begins the names of what Spark counts for us."""
 
@@ -73,11 +79,26 @@ def source(spark: SparkSession, stream: Stream, pushed: Place) -> DataFrame:
         # ahead was set right, those would be all that are pushed.
         reader = spark.readStream.schema(ddl(stream.schema)).option("maxFileAge", FILE_AGE)
         return reader.parquet(literal(uri(pushed)))
-    options = dict(stream.options)
+    options, schema = dict(stream.options), stream.schema
+    if stream.unit is not None:
+        counted = replace(schema[stream.time], type=Type.BIGINT)
+        schema = (*schema[: stream.time], counted, *schema[stream.time + 1 :])
     if stream.format.lower() == "kafka":
         reader = spark.readStream.format(stream.format).options(**options)
-        return kafka.rows(reader.load(), ddl(stream.schema), _quoted(_time(stream)), options)
-    return _loaded(lambda: spark.readStream, stream.format, options, stream.schema)
+        found = kafka.rows(reader.load(), ddl(schema), _quoted(_time(stream)), options)
+    else:
+        found = _loaded(lambda: spark.readStream, stream.format, options, schema)
+    return timed(found, stream)
+
+
+def timed(frame: DataFrame, stream: Stream) -> DataFrame:
+    """The frame, with times that are whole numbers as the stream's unit says."""
+    name = _time(stream).lower()
+    kind = next((f.dataType for f in frame.schema.fields if f.name.lower() == name), None)
+    if stream.unit is None or not isinstance(kind, T.IntegralType):
+        return frame
+    micros = F.col(_quoted(_time(stream))).cast("bigint") * F.lit(stream.unit)
+    return frame.withColumn(_time(stream), F.timestamp_micros(micros))
 
 
 def _loaded(read: Callable[[], Any], kind: str, options: Mapping[str, str], schema: Schema) -> DataFrame:
@@ -96,6 +117,8 @@ def placed(frame: DataFrame, stream: Stream) -> DataFrame:
     found = {f.name.lower(): f for f in frame.schema.fields}
     if _time(stream).lower() not in found:
         return frame  # told when the columns are laid out
+    if (stream.format or "").lower() in _TEXTS and stream.time_type is Type.TIMESTAMP and stream.unit is None:
+        frame = frame.withColumn(_time(stream), _likely(stream))
     time = F.col(_quoted(_time(stream)))
     counted = [F.count_if(time.isNull()).alias("unplaced")]
     text = found.get(kafka.MALFORMED)
@@ -103,6 +126,20 @@ def placed(frame: DataFrame, stream: Stream) -> DataFrame:
         odd = F.col(kafka.MALFORMED)
         counted += [F.count(odd).alias("malformed"), F.max(F.substring(odd, 1, 200)).alias("example")]
     return frame.observe(OBSERVED + stream.name.lower(), *counted).where(time.isNotNull())
+
+
+def _likely(stream: Stream) -> Column:
+    """A time that was read from text; an error if it is none that a number of seconds would have been meant for."""
+    time = F.col(_quoted(_time(stream)))
+    micros = F.unix_micros(time.cast("timestamp"))
+    low, high = IMPLAUSIBLE
+    wrong = ((F.abs(micros) >= low) & (F.abs(micros) < high)) | (micros > LAST_MICROSECOND)
+    told = F.concat(
+        F.lit(f"stream {stream.name}: not a likely time: "),
+        micros.cast("string"),
+        F.lit(f" microseconds since 1970; {hint(stream)}"),
+    )
+    return F.when(wrong, F.raise_error(told).cast("timestamp")).otherwise(time)
 
 
 def odd_rows(progress: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

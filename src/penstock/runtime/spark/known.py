@@ -7,7 +7,7 @@ Invariant  it is a function of the steps done and of what cells answered to them
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from penstock.runtime.learning import Learnt, together
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.plans import Flowing
 from penstock.runtime.spark.sieved import SIZE, announced, united, watermarks
+from penstock.runtime.spark.stream_clocks import held_back_by
 
 Header = dict[str, Any]
 """A step as it was decided."""
@@ -159,11 +160,18 @@ def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def report(
-    header: Header, answers: list[Answer], known: Known, declared: Declared, cells: float, sinks: float
+    header: Header,
+    answers: list[Answer],
+    known: Known,
+    declared: Declared,
+    read: Collection[str],
+    cells: float,
+    sinks: float,
 ) -> dict[str, Any]:
-    """A step for `lastProgress`; `cells` and `sinks` are seconds."""
+    """A step for `lastProgress`; `read`: streams that queries read; `cells` and `sinks` are seconds."""
     rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
     out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
+    waiting = summed(a["waiting"] for a in answers)
     makers = {name for a in answers for name in a.get("partial", {})}
     partial = {
         name: {"partialResults": summed(a.get("partial", {}).get(name, {}) for a in answers)}
@@ -182,6 +190,9 @@ def report(
         },
         "stateBytes": sum(a["state_bytes"] for a in answers),
         "late": summed(a["late"] for a in answers),
+        "ahead": summed(a["ahead"] for a in answers),
+        "waiting": waiting,
+        "heldBackBy": held_back_by(read, waiting, known.watermarks),
         "unread": {
             name: {"unplaced": count}
             for name, count in summed(a.get("unplaced", {}) for a in answers).items()

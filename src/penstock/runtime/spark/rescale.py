@@ -160,6 +160,8 @@ class Log:
                     continue  # columns without a value are not in the log, the time of a stream without rows among them
                 time = f"c{plan.layout.places[fed.stream][fed.input.stream.time]}"
                 own = own.filter(pc.greater_equal(own.column(time), header["watermarks"][fed.stream]))
+                ceiling = header.get("ceilings", {}).get(fed.stream, LATEST)
+                own = own.filter(pc.less_equal(own.column(time), ceiling))
                 parts.append(self._moved(own, fed.stream, plan, step))
         return pa.concat_tables(parts)
 

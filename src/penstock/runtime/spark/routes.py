@@ -177,12 +177,17 @@ class Routes:
         """The frame, with each stream's newest time and how many rows it has told to `watch`."""
         return frame.observe(watch, *self._seen)
 
-    def thinned(self, frame: DataFrame, watermarks: Mapping[str, int]) -> DataFrame:
+    def thinned(
+        self, frame: DataFrame, watermarks: Mapping[str, int], ceilings: Mapping[str, int]
+    ) -> DataFrame:
         """A step's rows less those that no query can use. Columns that no query of a stream reads are NULL.
 
-        Late rows are there as they came. Watermarks are part of the code that Spark compiles for this, 25 ms a step.
+        Rows that are late or too far ahead are there as they came. Watermarks are part of the code that Spark compiles for this, 25 ms a step.
         """
         late = {name: self._own[name] & (self._times[name] < watermarks[name]) for name in self._read}
+        for name in self._read:
+            if name in ceilings:
+                late[name] = late[name] | (self._own[name] & (self._times[name] > ceilings[name]))
         keeps = F.lit(False)
         for name, rows in self._wanted.items():
             keeps = keeps | (self._own[name] if rows is None else self._own[name] & (late[name] | rows))

@@ -36,8 +36,8 @@ from penstock.state.arrow import to_arrow
 Update = tuple[dict[str, Any], dict[str, pa.Table]]
 """An update of a table as it was written down."""
 
-SetAside = Callable[[Fed, tuple[Column, ...], Engine], None]
-"""Takes rows that came too late."""
+SetAside = Callable[[str, Fed, tuple[Column, ...], Engine], None]
+"""Takes rows that came too late, or are too far ahead."""
 
 
 class Stage:
@@ -204,13 +204,20 @@ class Stage:
     # ------------------------------------------------------------------ rows
 
     def feed(
-        self, rows: pa.Table, which: Array, watermarks: dict[str, int], set_aside: SetAside | None
+        self,
+        rows: pa.Table,
+        which: Array,
+        watermarks: dict[str, int],
+        set_aside: SetAside | None,
+        ceilings: dict[str, int],
     ) -> dict[str, Any]:
-        """Rows to their inputs in time order, but for those that came too late; `which`: every row's input."""
+        """Rows to their inputs in time order, but for those that came too late or are beyond a ceiling; `which`: every
+        row's input."""
         assert self._wanted is not None
         inputs = self._wanted.inputs
         seen: dict[str, int] = {}
         late: dict[str, int] = {}
+        ahead: dict[str, int] = {}
         newest: dict[str, int] = {}
         runs = _runs(which)
         for number, fed in enumerate(inputs):
@@ -228,20 +235,38 @@ class Stage:
                 if speaks:
                     seen[fed.stream] = own.num_rows
                 ts = columns[stream.time].values
+                far = ts > ceilings.get(fed.stream, LATEST)
+                if far.any():
+                    if speaks:
+                        ahead[fed.stream] = int(far.sum())
+                        if set_aside is not None:
+                            set_aside("ahead", fed, _at(columns, np.flatnonzero(far)), self.engine)
+                    columns = _at(columns, np.flatnonzero(~far))
+                    ts = columns[stream.time].values
+                    if not len(ts):
+                        continue
                 newest[fed.stream] = max(newest.get(fed.stream, int(ts.max())), int(ts.max()))
                 too_late = ts < watermarks.get(fed.stream, np.iinfo(np.int64).min)
                 if too_late.any():
                     if speaks:
                         late[fed.stream] = int(too_late.sum())
                         if set_aside is not None:
-                            set_aside(fed, _at(columns, np.flatnonzero(too_late)), self.engine)
+                            set_aside("late", fed, _at(columns, np.flatnonzero(too_late)), self.engine)
                     columns = _at(columns, np.flatnonzero(~too_late))
             for ends in self.ends.values():
                 if ends.sieve.other.name.lower() == fed.name:
                     ends.take(columns, self.engine.strings, self.engine.catalog.functions)
             order = time_order(columns[stream.time].values)
             self.engine.push(fed.name, columns if order is None else _at(columns, order))
-        return {"rows": seen, "late": late, "newest": newest}
+        return {"rows": seen, "late": late, "ahead": ahead, "newest": newest}
+
+    def waiting(self) -> dict[str, int]:
+        """By declared stream: rows that wait for the clock."""
+        found: dict[str, int] = {}
+        for fed in self._own():
+            if fed.below is None and fed.speaks and fed.input.routing.is_first_copy(self.cell):
+                found[fed.stream] = self.engine.sources[fed.name].waiting
+        return {name: rows for name, rows in found.items() if rows}
 
     # ------------------------------------------------------------------ answers
 

@@ -67,12 +67,9 @@ class Store:
     def out(self, step: int, laid: str) -> Place:
         return self.root / "out" / f"{step:012d}" / laid
 
-    def late(self, stream: str, step: int, cell: int) -> Place:
-        return self.late_rows(stream) / f"{step:012d}-{cell}.parquet"
-
-    def late_rows(self, stream: str) -> Place:
-        """Rows of a stream that came too late, a file a step and cell."""
-        return self.root / "late" / path_part(stream)
+    def set_aside(self, kind: str, stream: str) -> Place:
+        """Rows of a stream that came too late ("late") or are too far ahead ("ahead"), a file a step and cell."""
+        return self.root / kind / path_part(stream)
 
     def pushed(self, stream: str) -> Place:
         """Rows given by `push` that wait for Spark to read them."""

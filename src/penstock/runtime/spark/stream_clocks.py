@@ -1,0 +1,123 @@
+"""What the driver adds to the watermarks that rows give: streams that are idle, `advance`, rows too far ahead.
+
+All of it goes into the header of a step, so that a step that is repeated decides the same.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+
+from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LATEST
+from penstock.errors import StreamWarning
+from penstock.plan.catalog import Stream
+from penstock.runtime.bounds import AheadBound
+from penstock.runtime.notices import Lateness, far_notice_of, held_notice
+
+Instants = Mapping[str, int]
+Streams = Mapping[str, Stream]
+
+MANY = 10_000
+"""Rows that wait for one stream when that is said."""
+
+
+class StreamClocks:
+    """Of one flow, in this process."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, float] = {}
+        """By stream: when it had rows last, or the flow began without."""
+        self._told: dict[str, int] = {}
+        """By stream: what `advance` said since the last step."""
+        self._lateness: dict[str, Lateness] = {}
+        self._warned: set[tuple[str, str]] = set()
+
+    # ------------------------------------------------------------------ watermarks
+
+    def advance(self, until: int, streams: Collection[str]) -> None:
+        """Nothing with ts <= until will come any more on these streams."""
+        for name in streams:
+            self._told[name] = max(self._told.get(name, EARLIEST), until + 1)
+
+    def forget_told(self) -> None:
+        """It is in a step's header now."""
+        self._told = {}
+
+    def raised(self, watermarks: Instants, streams: Streams, read: Collection[str]) -> dict[str, int]:
+        """Watermarks as the next step has them: an idle stream holds none of those back that are read beside it."""
+        found = {name: max(mark, self._told.get(name, mark)) for name, mark in watermarks.items()}
+        now = time.monotonic()
+        silent = {name: now - self._heard.setdefault(name, now) for name, s in streams.items() if s.idle}
+        idle = {name for name, since in silent.items() if 1e6 * since >= (streams[name].idle or 0)}
+        active = [found[name] for name in read if name in found and name not in idle]
+        if active:
+            for name in idle & set(read) & found.keys():
+                found[name] = max(found[name], min(active))
+        return found
+
+    def is_behind(self, watermarks: Instants, streams: Streams, read: Collection[str]) -> bool:
+        """A step without rows would raise the clock."""
+        if self._told:
+            return True
+        if not any(s.idle for s in streams.values()):
+            return False
+        marks = {name: watermarks[name] for name in read if name in watermarks}
+        return bool(marks) and min(self.raised(marks, streams, read).values()) > min(marks.values())
+
+    def ceilings(self, streams: Streams, newest: Instants) -> dict[str, int]:
+        """By stream: rows of the next step beyond it are too far ahead."""
+        bounds = {name: AheadBound.of(stream) for name, stream in streams.items()}
+        made = {name: bound.ceiling(newest.get(name)) for name, bound in bounds.items() if bound is not None}
+        return {name: ceiling for name, ceiling in made.items() if ceiling < LATEST}
+
+    # ------------------------------------------------------------------ what is said
+
+    def note(
+        self,
+        streams: Streams,
+        read: Collection[str],
+        rows: Mapping[str, int],
+        late: Mapping[str, int],
+        ahead: Mapping[str, int],
+        waiting: Mapping[str, int],
+        watermarks: Instants,
+    ) -> None:
+        """A step is done."""
+        now = time.monotonic()
+        for name, count in rows.items():
+            if count:
+                self._heard[name] = now
+        for name in ahead.keys() & streams.keys():
+            self._warn("ahead", name, partial(far_notice_of, streams[name]))
+        for name, count in rows.items():
+            for told in self._lateness.setdefault(name, Lateness(name)).note(count, late.get(name, 0), 0):
+                _say(told)
+        held = held_back_by(read, waiting, watermarks)
+        if held is not None and sum(waiting.values()) >= MANY and not rows.get(held):
+            mark = watermarks[held]
+            seen = None if mark in (EARLIEST, FIRST_MICROSECOND) else mark
+            self._warn("held", held, partial(held_notice, streams[held], sum(waiting.values()), seen))
+
+    def _warn(self, what: str, name: str, made: Callable[[], Warning]) -> None:
+        """Once of a stream."""
+        if (what, name) not in self._warned:
+            self._warned.add((what, name))
+            _say(made())
+
+
+def held_back_by(read: Collection[str], waiting: Mapping[str, int], watermarks: Instants) -> str | None:
+    """The stream that rows of others wait for, if any do."""
+    known = [name for name in read if name in watermarks]
+    if not known or not any(waiting.values()):
+        return None
+    held = min(known, key=lambda name: watermarks[name])
+    return held if any(count for name, count in waiting.items() if name != held) else None
+
+
+def _say(told: Warning) -> None:
+    """Warnings that were made errors must not stop the flow."""
+    with suppress(StreamWarning):
+        warnings.warn(told, stacklevel=4)

@@ -1,0 +1,145 @@
+"""Streams that are silent, or whose times are wrong: what holds the clock back is said and can be moved."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+
+NOW = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
+SECOND = dt.timedelta(seconds=1)
+
+
+class Run:
+    """Two streams, one query on each, and what they have said."""
+
+    def __init__(self, spark: SparkSession, folder: Path, clause: str = "", kind: str = "BIGINT") -> None:
+        """`clause`: of the second stream."""
+        self.session = penstock.connect(spark, checkpoint=str(folder), cells=1)
+        for name in "ab":
+            self.session.execute(
+                f"CREATE STREAM {name} (ts {kind}, x INT) WATERMARK ts DELAY OF INTERVAL 0 {clause * (name == 'b')}"
+            )
+        self.told: dict[str, list[int]] = {"a": [], "b": []}
+        for name in "ab":
+            query = self.session.query(
+                f"SELECT x FROM {name} [RANGE 5{' SECONDS' * (kind != 'BIGINT')}]", name=f"q{name}"
+            )
+            query.foreach_batch(
+                lambda frame, _, name=name: self.told[name].extend(r.x for r in frame.collect())
+            )
+        self.handle: Any = None
+
+    def push(self, stream: str, times: list[Any]) -> None:
+        self.session.push(stream, [{"ts": t, "x": n} for n, t in enumerate(times)])
+
+    def start(self) -> None:
+        self.handle = self.session.start(trigger={"processingTime": "0 seconds"})
+        self.handle.processAllAvailable()
+
+
+@pytest.fixture
+def run(quick: SparkSession, tmp_path: Path) -> Iterator[Any]:
+    made: list[Run] = []
+
+    def begun(*given: Any) -> Run:
+        made.append(Run(quick, tmp_path / f"c{len(made)}", *given))
+        return made[-1]
+
+    yield begun
+    for one in made:
+        if one.handle is not None:
+            one.handle.stop()
+
+
+def test_a_silent_stream_is_named_and_can_be_advanced(run: Any) -> None:
+    silent = run()
+    silent.push("a", list(range(20_000)))
+    with pytest.warns(
+        penstock.StreamWarning, match=r"stream b has had no rows and holds the clock back: 20,000 rows"
+    ):
+        silent.start()
+    last = silent.handle.lastProgress
+    assert last["waiting"] == {"a": 20_000}
+    assert last["heldBackBy"] == "b"
+    assert last["stateBytes"] > 20_000 * 12
+    assert "held back by stream b: rows wait, 20,000 of a" in silent.session.explain()
+    assert silent.told["a"] == []
+    silent.session.advance(15_000, stream="b")
+    silent.handle.processAllAvailable()
+    assert silent.session.clock == 15_000
+    assert sorted(silent.told["a"]) == list(range(15_001))
+    silent.push("b", [14_000, 15_001])
+    silent.handle.processAllAvailable()
+    assert [row.ts for row in silent.session.late("b").collect()] == [14_000]
+
+
+def test_a_stream_that_is_idle_for_long_holds_nothing_back(run: Any) -> None:
+    idle = run("IDLE AFTER INTERVAL 1 MILLISECOND")
+    idle.push("a", list(range(100)))
+    idle.start()
+    idle.handle.processAllAvailable()
+    assert idle.session.clock == 98
+    assert sorted(idle.told["a"]) == list(range(99))
+    idle.push("b", [5, 500])
+    idle.handle.processAllAvailable()
+    assert [row.ts for row in idle.session.late("b").collect()] == [5]
+    assert idle.session.clock == 98, "a stream that has rows again is waited for, and so is the other"
+
+
+def test_rows_far_ahead_are_set_aside(run: Any) -> None:
+    far = run("", "TIMESTAMP")
+    times = [NOW - n * SECOND for n in range(9, 0, -1)]
+    for name in "ab":
+        far.push(name, times[:5])
+    far.start()
+    far.push("a", [dt.datetime(2099, 1, 1)])
+    with pytest.warns(penstock.StreamWarning, match="stream a: rows are too far ahead"):
+        far.handle.processAllAvailable()
+    assert any(progress["ahead"] == {"a": 1} for progress in far.handle.recentProgress)
+    for name in "ab":
+        far.push(name, times[5:])
+    far.handle.processAllAvailable()
+    assert far.session.late("a").count() == 0
+    assert [row.ts.year for row in far.session.ahead("a").collect()] == [2099]
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("MILLISECONDS", 1000), ("SECONDS", 1)])
+def test_whole_numbers_in_json_count_the_declared_unit(
+    quick: SparkSession, tmp_path: Path, unit: str, scale: int
+) -> None:
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    (rows / "a.json").write_text(json.dumps({"ts": 1_700_000_000 * scale, "x": 1}) + "\n")
+    session = penstock.connect(quick, checkpoint=str(tmp_path / "c"), cells=1)
+    session.execute(
+        f"CREATE STREAM a (ts TIMESTAMP, x INT) USING json OPTIONS (path '{rows}') WATERMARK ts UNIT {unit}"
+    )
+    found: list[Any] = []
+    session.query("SELECT ts FROM a [RANGE 1 SECOND]").foreach_batch(
+        lambda frame, _: found.extend(frame.collect())
+    )
+    session.start(trigger={"availableNow": True}).awaitTermination()
+    assert [row.ts.replace(tzinfo=None) for row in found] == [dt.datetime(2023, 11, 14, 22, 13, 20)]
+
+
+def test_whole_numbers_in_json_that_are_no_likely_times_are_refused(
+    quick: SparkSession, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    (rows / "a.json").write_text(json.dumps({"ts": 1_700_000_000_000, "x": 1}) + "\n")
+    session = penstock.connect(quick, checkpoint=str(tmp_path / "c"), cells=1)
+    session.execute(
+        f"CREATE STREAM a (ts TIMESTAMP, x INT) USING json OPTIONS (path '{rows}') WATERMARK ts DELAY OF INTERVAL 0"
+    )
+    session.query("SELECT ts FROM a [RANGE 1 SECOND]").foreach_batch(lambda frame, _: frame.count())
+    with pytest.raises(penstock.PenstockError, match=r"not a likely time.*UNIT MILLISECONDS"):
+        session.start(trigger={"availableNow": True}).awaitTermination()
