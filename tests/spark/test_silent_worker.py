@@ -28,7 +28,7 @@ Deliver = Callable[[int], dict[str, Any]]
 
 @pytest.fixture
 def run() -> Run:
-    return Run(timeout=3)
+    return Run(timeout=10)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_setting_that_cannot_be(setting: str) -> None:
 
 def test_a_flow_goes_on_when_its_workers_are_stopped(spark: SparkSession, tmp_path: Path) -> None:
     spark = spark.newSession()
-    spark.conf.set("spark.penstock.worker.timeout", "4s")
+    spark.conf.set("spark.penstock.worker.timeout", "10s")
     session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=2)
     session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
     got: list[int] = []

@@ -272,6 +272,8 @@ def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int
         return  # another worker process is there
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
+    # Before the socket is there: this imports for seconds, and a task that connects waits for signs of life.
+    worker = Worker(root, number, cells, secret)
     place, making = f"{number}.sock", f".{number}.sock"
     folder.unlink(place)
     folder.unlink(making)
@@ -279,7 +281,6 @@ def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int
     door.bind(folder.address(making))
     door.listen(16)
     folder.rename(making, place)
-    worker = Worker(root, number, cells, secret)
     while _lives(keeper) and folder.exists(place) and mark.exists():
         if select.select([door], [], [], 1.0)[0]:
             link, _ = door.accept()
