@@ -9,10 +9,11 @@ import pytest
 import penstock
 from penstock.runtime import source
 
-JOIN = "SELECT a.x FROM a [RANGE 50], b [RANGE 50] WHERE a.x = b.x"
+JOIN = "SELECT a.x FROM a [RANGE 2], b [RANGE 2] WHERE a.x = b.x"
 
 
 def connected(clause: str = "") -> tuple[penstock.Session, penstock.Query]:
+    """Two streams that one query reads both, and a query that counts the first."""
     session = penstock.connect()
     session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
     session.execute(f"CREATE STREAM b (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0 {clause}")
@@ -34,12 +35,19 @@ def test_the_stream_that_holds_the_clock_back_is_named_once() -> None:
     with pytest.warns(
         penstock.StreamWarning, match=r"stream b has had no rows and holds the clock back"
     ) as told:
-        push_parts(session, 12)
+        push_parts(session, 45)
     assert len(told) == 1
-    assert "held back by stream b: rows wait, 240,000 of a" in session.explain()
-    session.advance(239_999, stream="b")
-    assert query.snapshot().column("n").to_pylist() == [239_999]
+    assert "held back by stream b: rows wait, 900,000 of a" in session.explain()
+    session.advance(899_999, stream="b")
+    assert query.snapshot().column("n").to_pylist() == [899_999]
     assert "held back" not in session.explain()
+
+
+def test_streams_that_are_pushed_one_after_the_other_are_no_cause_for_a_warning() -> None:
+    session, query = connected()
+    push(session, "a", range(300_000))
+    push(session, "b", range(300_000))
+    assert query.snapshot().column("n").to_pylist() == [299_999]
 
 
 def test_an_idle_stream_is_not_waited_for_until_it_has_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:

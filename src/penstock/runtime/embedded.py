@@ -34,7 +34,7 @@ from penstock.runtime.build import build
 from penstock.runtime.in_use import InUse
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
-from penstock.runtime.notices import MANY, MANY_WAIT, held_notice
+from penstock.runtime.notices import HELD_TIMES, MANY, held_notice
 from penstock.runtime.pipeline import told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
@@ -108,6 +108,8 @@ class Engine:
         """Whether whoever moves the clock gets the errors of queries; if not, they are found in `Standing.failed`."""
         self.limits: StreamLimits | None = None
         """What streams set aside; None: another has decided that already."""
+        self._held: tuple[Source | None, int, int] = (None, 0, 0)
+        """The stream that rows wait for, its watermark, and in how many large pushes since it was so."""
         self._idle = False
         """Some stream may become idle."""
         self.unread_bytes: int | None = None
@@ -300,11 +302,14 @@ class Engine:
     def _warn_if_held(self) -> None:
         """Say once of a stream that many rows wait for it."""
         held = self.held_back_by()
-        if self.limits is None or held is None or held.held_others:
+        if self.limits is None or held is None:
             return
-        waiting = sum(self.sources[name].waiting for name in self._running.readers)
-        if waiting >= MANY_WAIT:
-            held.held_others = True
+        if held is not self._held[0] or held.watermark != self._held[1]:
+            self._held = (held, held.watermark, 0)
+        times = self._held[2] + 1
+        self._held = (held, held.watermark, times)
+        if times == HELD_TIMES:
+            waiting = sum(self.sources[name].waiting for name in self._running.readers)
             seen = None if held.watermark == self.first else held.watermark
             self.notices.append(held_notice(held.stream, waiting, seen))
 

@@ -12,8 +12,9 @@ from penstock.plan.catalog import Stream
 MANY = 1_000
 """Rows of a stream after which it is judged whether most of them are late."""
 
-MANY_WAIT = 1 << 16
-"""Rows that wait for one stream when that is said."""
+HELD_TIMES = 16
+"""Slices of rows that came for other streams while one held the clock back, after which that is said: who pushes streams one after the
+other is not warned."""
 
 
 def shown_time(stream: Stream, instant: int) -> str:

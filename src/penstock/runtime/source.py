@@ -71,8 +71,6 @@ class Source:
         """The greatest time of the rows taken so far."""
         self._pushes = 0
         self._heard = time.monotonic()
-        self.held_others = False
-        """It was said that many rows wait for it."""
 
     @property
     def is_idle(self) -> bool:
