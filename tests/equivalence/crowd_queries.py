@@ -79,7 +79,9 @@ class Writer:
     names: str = "c"
 
     def __post_init__(self) -> None:
-        enabled = features.ALL - {"nan", "star"} - (frozenset() if self.functions else {"udf"})
+        enabled = (
+            features.ALL - features.RECENT - {"nan", "star"} - (frozenset() if self.functions else {"udf"})
+        )
         self.maker = Maker(self.rng, crowd_rows.tame(self.schema), enabled)
         few, self.wild = self.rng.choice((2, 4, 20)), self.rng.choice((0.1, 0.3))
         self.usual = {kind: self.rng.sample(pool, min(few, len(pool))) for kind, pool in USUAL.items()}

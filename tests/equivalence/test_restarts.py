@@ -25,8 +25,8 @@ from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
 from tests.oracle.model import World
-from tests.oracle.streams import Update, cut
-from tests.oracle.trace import Cut, Heard, Trace, feed, listen, sample_steps
+from tests.oracle.streams import Drop, Update, cut
+from tests.oracle.trace import Cut, Heard, Trace, feed, leave, listen, sample_steps
 
 from .compare import difference
 from .executions import drawn
@@ -95,6 +95,8 @@ def record(case: Case, path: Path | None, options: dict[str, Any]) -> tuple[Trac
             if not isinstance(part, Update):
                 world.apply(part, case.queries)
         feed(session, case, event, registered, world)
+        if isinstance(event, Drop):
+            leave(trace.queries[event.query], registered, case, event.query, world.clock)
         if isinstance(event, Update):
             world.apply(event, case.queries)
         if number in asked or number == len(plan) - 1:

@@ -74,9 +74,11 @@ class TableSource:
 class SubSource:
     query: Relation
     alias: str
+    name: str = ""
+    """Of the WITH query that it is, which may be read several times; empty: written where it stands."""
 
     def sql(self) -> str:
-        return f"({_text(self.query)}) AS {self.alias}"
+        return f"{self.name} AS {self.alias}" if self.name else f"({_text(self.query)}) AS {self.alias}"
 
 
 Source = StreamSource | TableSource | SubSource
@@ -155,12 +157,14 @@ def sql(query: Query, names: str = "c") -> str:
     """The query in our SQL; its columns are called `c0`, `c1`, … or whatever `names` begins with."""
     default = next((s.window.length for s in streams(query) if s.window.kind == "default"), None)
     text = _text(query, names)
+    if not isinstance(query, ToStream):
+        text = _with(query) + text
     return text if default is None else f"{text} WINDOW {length(default)}"
 
 
 def _text(query: Query, names: str = "c") -> str:
     if isinstance(query, ToStream):
-        return f"{query.kind.upper()}({_text(query.query, names)})"
+        return f"{query.kind.upper()}({_with(query)}{_text(query.query, names)})"
     if isinstance(query, SetOp):
         left, right = (
             f"({_text(q, names)})" if isinstance(q, SetOp) else _text(q, names)
@@ -182,6 +186,27 @@ def _text(query: Query, names: str = "c") -> str:
     if query.having:
         text += f" HAVING {' AND '.join(map(ours, query.having))}"
     return text
+
+
+def _with(query: Query) -> str:
+    """The WITH queries that are read somewhere, each after those it reads."""
+    found = {source.name: source.query for source in _named(query)}
+    if not found:
+        return ""
+    return f"WITH {', '.join(f'{name} AS ({_text(inner)})' for name, inner in found.items())} "
+
+
+def _named(query: Query) -> Iterator[SubSource]:
+    if isinstance(query, ToStream):
+        yield from _named(query.query)
+    elif isinstance(query, SetOp):
+        yield from (*_named(query.left), *_named(query.right))
+    else:
+        for source in own_sources(query):
+            if isinstance(source, SubSource):
+                yield from _named(source.query)
+                if source.name:
+                    yield source
 
 
 def _from(query: Select) -> str:
@@ -303,7 +328,29 @@ def _plain(expr: Expr) -> Expr:
 
 
 def patterns(query: Query) -> frozenset[str]:
-    """The update patterns the query may report, as the propagation rules have it."""
+    """The update patterns the query may report, as the propagation rules have it.
+
+    An outer join whose unmatched rows no predicate lets through may be planned as an inner one.
+    """
+    outer = any(isinstance(block, Select) and block.is_outer for block in blocks(query))
+    return _patterns(query) | (_patterns(inner_only(query)) if outer else frozenset())
+
+
+def inner_only(query: Query) -> Query:
+    """The query with all its outer joins inner."""
+    if isinstance(query, ToStream):
+        return replace(query, query=inner_only(query.query))
+    if isinstance(query, SetOp):
+        return replace(query, left=inner_only(query.left), right=inner_only(query.right))
+
+    def changed(source: Source) -> Source:
+        return replace(source, query=inner_only(source.query)) if isinstance(source, SubSource) else source
+
+    anti = query.anti and replace(query.anti, source=changed(query.anti.source))
+    return replace(query, sources=tuple(map(changed, query.sources)), anti=anti, kinds=())
+
+
+def _patterns(query: Query) -> frozenset[str]:
     if isinstance(query, ToStream):
         return frozenset({"MONOTONIC"})
     top, filtered = group_root(query)

@@ -34,6 +34,12 @@ class Case:
         used["timestamp"] = int(self.schema.timestamps)
         used["several"] = int(len(self.queries) > 1)
         used["register_late"] = sum(clock != world.registered[0] for clock in world.registered.values())
+        used["drop"] = sum(isinstance(e, streams.Drop) for e in self.events)
+        used["idle"] = sum(isinstance(e, streams.Nothing) for e in self.events)
+        others = {
+            kind for stream in self.schema.streams for name, kind in stream.columns if name in schema.OTHERS
+        }
+        used["types"] = len(others)
         used["advance"] = sum(isinstance(e, streams.Advance) for e in self.events)
         used["nan"] = sum(v != v for e in self.events if isinstance(e, streams.Arrival) for v in e.row)
         return used
@@ -70,4 +76,6 @@ def _draw(seed: int, rng: random.Random, enabled: frozenset[str]) -> Case:
     count = rng.choice((2, 3, 5)) if "several" in enabled and rng.random() < 0.15 else 1
     queries = tuple(Maker(rng, drawn, enabled).query() for _ in range(count))
     size = rng.choice((8, 30, 60, 60, 120)) if count == 1 else rng.choice((20, 50))
+    if max(len(list(streams_of(q))) for q in queries) > 5:
+        size = min(size, 40)
     return Case(seed, drawn, queries, streams.make(rng, drawn, queries, size, enabled))

@@ -12,7 +12,7 @@ import penstock
 from .check import same
 from .replay import Change, Row, View
 from .scalar import Value, moment
-from .schema import Columns
+from .schema import Columns, native
 from .trace import read_changes, rows_of
 
 Sent = tuple[Value, ...]
@@ -50,6 +50,9 @@ class Drawn:
             self.key = key
             self.view = View(keyed=key != "")
             self.heard: list[Change] = []
+
+    def drop(self, name: str) -> None:
+        self.session.drop(name)
 
     @property
     def pattern(self) -> str:
@@ -103,11 +106,7 @@ class Drawn:
         self.heard += changes
 
     def _rows(self, name: str, rows: Any) -> list[dict[str, Value]]:
-        names = [(c[0], c[1] == "TIMESTAMP") for c in self.columns[name]]
-        return [
-            {n: moment(v) if is_time else v for (n, is_time), v in zip(names, row, strict=True)}
-            for row in rows
-        ]
+        return [{c[0]: native(c[1], v) for c, v in zip(self.columns[name], row, strict=True)} for row in rows]
 
     def _time(self, t: int) -> Any:
         return moment(t) if self.timestamps else t

@@ -35,19 +35,24 @@ SCALARS = {
     "udf": ("udf",),
 }
 WINDOWS = ("range", "slide", "rows", "partition", "now", "unbounded", "default_window")
-JOINS = ("join", "join3", "join4", "theta", "self_join", "join_on")
+OUTER = ("left_join", "right_join", "full_join")
+JOINS = ("join", "join3", "join4", "join_many", "theta", "self_join", "join_on", *OUTER)
 TABLES = ("nrr", "retroactive")
 SETS = ("distinct", "union", "union_all", "intersect", "intersect_all", "except", "except_all")
 ANTI = ("not_exists", "anti_join")
 GROUPS = ("group", "having", "global", "count_distinct", "stddev", "group_expression")
 STREAMS = ("istream", "dstream", "rstream")
-NESTING = ("subquery", "several", "register_late")
-DATA = ("late", "advance", "timestamp", "nan", "star")
+NESTING = ("subquery", "several", "register_late", "drop", "cte", "deep")
+DATA = ("late", "advance", "timestamp", "nan", "star", "types", "idle")
 ALL = frozenset({*SCALARS, *WINDOWS, *JOINS, *TABLES, *SETS, *ANTI, *GROUPS, *STREAMS, *NESTING, *DATA})
+RECENT = frozenset({*OUTER, "join_many", "cte", "deep", "drop", "types", "idle"})
+"""Constructs that flows on Spark and crowds, which draw queries of their own, do not use yet."""
 CORE = frozenset({"range", "unbounded", "arithmetic", "logic", "in", "between", "is_null", "advance", "late"})
 
 IMPLIED = {
-    "join3": {"join"}, "join4": {"join", "join3"}, "theta": {"join"}, "self_join": {"join"}, "join_on": {"join"},
+    "join3": {"join"}, "join4": {"join", "join3"}, "join_many": {"join", "join3", "join4"},
+    "left_join": {"join", "join_on"}, "right_join": {"join", "join_on"}, "full_join": {"join", "join_on"},
+    "cte": {"subquery"}, "deep": {"subquery"}, "drop": {"several"}, "theta": {"join"}, "self_join": {"join"}, "join_on": {"join"},
     "group": {"case"}, "global": {"case"}, "having": {"group"}, "count_distinct": {"group"}, "stddev": {"group"}, "group_expression": {"group"},
     "register_late": {"several"},
     "scalars": set(SCALARS), "windows": set(WINDOWS), "joins": set(JOINS), "tables": {*TABLES, "join"},
@@ -77,6 +82,8 @@ def _constructs(query: Query) -> Iterator[str]:
             yield from (f"{part.function.lower()} of {part.argument.type.lower()}",) if part.argument else ()
     for source in streams(query):
         yield from _window(source)
+    if depth(query) > 2:
+        yield "deep"
     for block in blocks(query):
         if isinstance(block, ToStream):
             yield block.kind
@@ -90,6 +97,17 @@ def _constructs(query: Query) -> Iterator[str]:
                 yield from ("join below except",) if block.op == "except" and _is_join(side) else ()
         else:
             yield from _block(block)
+
+
+def depth(query: Query) -> int:
+    """Queries inside queries."""
+    match query:
+        case ToStream():
+            return depth(query.query)
+        case SetOp():
+            return 1 + max(depth(query.left), depth(query.right))
+    inner = [depth(s.query) for s in own_sources(query) if isinstance(s, SubSource)]
+    return 1 + max(inner) if inner else 0
 
 
 def _window(source: StreamSource) -> Iterator[str]:
@@ -116,6 +134,8 @@ def _block(block: Select) -> Iterator[str]:
     if len(block.sources) > 1:
         yield "join"
         yield from (f"join{n}" for n in (3, 4) if len(block.sources) == n)
+        yield from ("join_many",) if len(block.sources) > 4 else ()
+        yield from (f"{kind}_join" for kind in block.kinds if kind != "inner")
         yield from ("self_join",) if len({s.stream for s in used}) < len(used) else ()
         yield from ("join_on",) if any(on is not None for on in block.on) else ()
         yield from ("theta",) if any(_is_theta(c) for c in block.conjuncts) else ()
@@ -125,6 +145,7 @@ def _block(block: Select) -> Iterator[str]:
             yield "retroactive" if source.retroactive else "nrr"
         if isinstance(source, SubSource):
             yield "subquery"
+            yield from ("cte",) if source.name else ()
             yield from _below(block, source)
     if block.anti:
         yield block.anti.style.replace(" ", "_")

@@ -7,7 +7,7 @@ time (the contract refuses most of that), and STDDEV or quotients below a compar
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .algebra import (
     Anti,
@@ -26,7 +26,9 @@ from .algebra import (
 from .scalar import Agg, Call, Col, Expr, Lit, Micros
 from .schema import STRINGS, Schema
 
-FAMILY = {"INT": "INT", "BIGINT": "INT"}
+FAMILY = {"INT": "INT", "BIGINT": "INT", "TINYINT": "INT", "SMALLINT": "INT", "FLOAT": "DOUBLE"}
+MOST_STREAMS = 8
+"""Uses of streams in one query from which on no more subqueries are drawn."""
 INTS = (-1, 0, 1, 2, 3, 5)
 PATTERNS = ("%", "a%", "%b", "_", "%a%", "", "A_", "%é", "100\\%")[:-1]
 
@@ -42,6 +44,9 @@ class Maker:
     on: frozenset[str]
     names: int = 0
     root: bool = True
+    used: int = 0
+    """Streams read so far."""
+    ctes: list[SubSource] = field(default_factory=list)
 
     # -- choices ------------------------------------------------------------------------------------------
 
@@ -61,8 +66,9 @@ class Maker:
     def query(self) -> Query:
         kinds = [k for k in ("istream", "dstream", "rstream") if k in self.on]
         to_stream = bool(kinds) and self.chance(0.15)
+        self.used, self.ctes = 0, []
         self.root = not to_stream
-        relation = self.relation(self.types(), 2)
+        relation = self.relation(self.types(), self.rng.choice((2, 2, 3, 4)) if "deep" in self.on else 2)
         return ToStream(self.rng.choice(kinds), relation) if to_stream else self.defaulted(relation)
 
     def defaulted(self, query: Relation) -> Relation:
@@ -80,7 +86,11 @@ class Maker:
 
     def types(self) -> tuple[str, ...]:
         there = {family(kind) for stream in self.schema.streams for _, kind in stream.columns}
-        pool = [t for t in ("INT", "INT", "INT", "STRING", "DOUBLE", "TIME", "BOOLEAN") if t in there]
+        pool = [
+            t
+            for t in ("INT", "INT", "INT", "STRING", "DOUBLE", "TIME", "BOOLEAN", "DATE", "TIMESTAMP")
+            if t in there
+        ]
         return tuple(self.rng.choice(pool) for _ in range(self.rng.choice((1, 1, 2, 2, 3))))
 
     def relation(self, types: tuple[str, ...], depth: int) -> Relation:
@@ -106,12 +116,15 @@ class Maker:
 
     def select(self, shape: str, types: tuple[str, ...], depth: int) -> Select:
         root, self.root = self.root, False
+        if "deep" in self.on and self.used > MOST_STREAMS:
+            depth = 0
         sources = self.sources(depth, joinable=shape != "anti" or self.chance(0.2))
         self.taken = []
         anti_source = self.source(depth, 1, 15) if shape == "anti" else None
         self.root = root
         columns = self.columns(sources)
-        on, where = self.predicates(sources)
+        kinds = self.outer(sources)
+        on, where = self.predicates(sources, all_on=bool(kinds))
         anti = self.anti(anti_source, columns) if anti_source else None
         if anti and anti.style == "anti join":  # a comma binds weaker than LEFT ANTI JOIN
             on = tuple(conjuncts or () for conjuncts in on)
@@ -119,15 +132,23 @@ class Maker:
             where += tuple(self.predicate(columns, 2) for _ in range(self.rng.choice((1, 1, 1, 2))))
         distinct = shape == "distinct" or (shape in ("anti", "group") and self.chance(0.06, "distinct"))
         if shape in ("group", "global"):
-            return self.grouped(
-                Select((), sources, on, where, anti, distinct=distinct), types, columns, shape == "global"
-            )
+            block = Select((), sources, on, where, anti, distinct=distinct, kinds=kinds)
+            return self.grouped(block, types, columns, shape == "global")
         if self.root and self.chance(0.1, "star") and not anti:
             everything = tuple(Col(*c) for c in columns)
-            return Select(everything, sources, on, where, None, distinct=distinct, star=True)
+            return Select(everything, sources, on, where, None, distinct=distinct, star=True, kinds=kinds)
         bare = len(sources) == 1 and not anti and not isinstance(sources[0], SubSource) and self.chance(0.3)
         items = tuple(self.item(t, columns, bare) for t in types)
-        return Select(items, sources, on, where, anti, distinct=distinct)
+        return Select(items, sources, on, where, anti, distinct=distinct, kinds=kinds)
+
+    def outer(self, sources: tuple[Source, ...]) -> tuple[str, ...]:
+        """Sometimes: the kinds of joins of a chain of which some are outer."""
+        some = [kind for kind in ("left", "right", "full") if f"{kind}_join" in self.on]
+        plain = any(isinstance(s, TableSource) and not s.retroactive for s in sources)
+        if plain or not some or not 1 < len(sources) < 5 or not self.chance(0.35):
+            return ()
+        kinds = tuple(self.rng.choice((*some, "inner")) for _ in sources[1:])
+        return kinds if any(kind != "inner" for kind in kinds) else (some[0], *kinds[1:])
 
     # -- sources ------------------------------------------------------------------------------------------
 
@@ -135,14 +156,15 @@ class Maker:
         self.taken: list[str] = []
         ways = 1
         if joinable and "join" in self.on:
-            ways = int(
-                self.pick({"1": 5, "2": 4, "3": 1.5 * ("join3" in self.on), "4": 0.7 * ("join4" in self.on)})
-            )
+            many = 0.5 * ("join_many" in self.on and self.used < 2)
+            shares = {"1": 5, "2": 4, "3": 1.5 * ("join3" in self.on), "4": 0.7 * ("join4" in self.on)}
+            drawn = self.pick({**shares, "many": many})
+            ways = self.rng.randint(5, 8) if drawn == "many" else int(drawn)
             ways = ways if "self_join" in self.on else min(ways, len(self.schema.streams))
         table = self.table() if ways > 1 else None
         if isinstance(table, TableSource) and not table.retroactive:
             return (*(self.plain_stream(ways) for _ in range(ways - 1)), table)
-        longest = {1: 40, 2: 40, 3: 20, 4: 8}[ways]
+        longest = {1: 40, 2: 40, 3: 20, 4: 8}.get(ways, 2)
         chosen = [self.source(depth, ways, longest) for _ in range(ways - (table is not None))]
         if table is not None:
             chosen.insert(self.rng.randint(0, len(chosen)), table)
@@ -156,11 +178,21 @@ class Maker:
 
     def source(self, depth: int, ways: int, longest: int) -> Source:
         if depth > 0 and ways < 4 and self.chance(0.25, "subquery"):
-            taken = self.taken
-            inner = self.relation(("INT", *self.types()[:2]), depth - 1)
-            self.taken = taken
-            return SubSource(inner, self.alias("q"))
+            return self.subquery(depth)
+        self.used += 1
         return StreamSource(stream := self.stream(), self.alias(), self.window(stream, ways, longest))
+
+    def subquery(self, depth: int) -> SubSource:
+        """A query in FROM, or in WITH; that may be read again."""
+        if self.ctes and self.chance(0.3):
+            return replace(self.rng.choice(self.ctes), alias=self.alias("q"))
+        taken = self.taken
+        inner = self.relation(("INT", *self.types()[:2]), depth - 1)
+        self.taken = taken
+        if not self.chance(0.3, "cte"):
+            return SubSource(inner, self.alias("q"))
+        self.ctes.append(SubSource(inner, self.alias("q"), self.alias("w")))
+        return self.ctes[-1]
 
     def stream(self) -> str:
         names = [s.name for s in self.schema.streams if "self_join" in self.on or s.name not in self.taken]
@@ -193,7 +225,7 @@ class Maker:
             case "slide":
                 return Window("range", self.ticks(longest), self.schema.units(self.rng.choice((2, 3, 5, 7))))
             case "rows":
-                return Window("rows", count=self.rng.choice((10, 5, 3, 2, 1)[ways - 1 :]))
+                return Window("rows", count=self.rng.choice((10, 5, 3, 2, 1)[min(ways, 5) - 1 :]))
             case "partition":
                 columns = [n for n, t in self.schema.stream(stream).columns if t not in ("TIME", "DOUBLE")]
                 keys = tuple(self.rng.sample(columns, self.rng.choice((1, 1, 1, min(2, len(columns))))))
@@ -221,14 +253,16 @@ class Maker:
     # -- predicates between sources -----------------------------------------------------------------------
 
     def predicates(
-        self, sources: tuple[Source, ...]
+        self, sources: tuple[Source, ...], all_on: bool
     ) -> tuple[tuple[tuple[Expr, ...] | None, ...], tuple[Expr, ...]]:
-        """Join conjuncts, some of them in JOIN … ON."""
+        """Join conjuncts, some of them in JOIN … ON, or `all_on`."""
         on: list[tuple[Expr, ...] | None] = []
         where: list[Expr] = []
-        explicit = self.chance(0.4, "join_on")
+        explicit = all_on or self.chance(0.4, "join_on")
         for i, source in enumerate(sources[1:], 1):
-            found = self.connect(self.columns(sources[:i]), self.columns((source,)), loose=len(sources) == 2)
+            found = self.connect(
+                self.columns(sources[:i]), self.columns((source,)), loose=len(sources) == 2 and not all_on
+            )
             if explicit:
                 on.append(tuple(found))
             else:
@@ -298,6 +332,7 @@ class Maker:
             tuple(keys),
             having,
             block.distinct,
+            kinds=block.kinds,
         )
 
     def measure(self, kind: str, keys: list[Expr], columns: list[tuple[str, str, str]]) -> Expr:
@@ -313,6 +348,9 @@ class Maker:
                 return self.rng.choice(
                     [Agg("AVG", self.number(columns), False, "DOUBLE"), self.total(columns)]
                 )
+            case "DATE" | "TIMESTAMP" if any(c[2] == kind for c in columns):
+                column = self.rng.choice([c for c in columns if c[2] == kind])
+                return Agg(self.rng.choice(("MIN", "MAX")), Col(*column), False, kind)
             case "TIME" if any(c[2] == "TIME" for c in columns):
                 column = self.rng.choice([c for c in columns if c[2] == "TIME"])
                 return Agg(self.rng.choice(("MIN", "MAX")), Col(*column), False, "TIME")
@@ -323,6 +361,8 @@ class Maker:
         if kind == "BOOLEAN":
             return many
         pair = ("many", "few") if kind == "STRING" else (self.schema.units(7), self.schema.units(9))
+        if kind in ("DATE", "TIMESTAMP"):
+            pair = (self.constant(kind).value, self.constant(kind).value)
         return Call("case", (many, Lit(pair[0], kind), Lit(pair[1], kind)), kind)
 
     def counting(self, columns: list[tuple[str, str, str]]) -> Expr:
@@ -342,6 +382,8 @@ class Maker:
         number = self.number(columns)
         if self.root and self.chance(0.6, "stddev") and not self.is_nan_possible(number):
             return Agg("STDDEV", number, False, "DOUBLE")
+        if number.type == "FLOAT":
+            return Agg("SUM", number, False, "DOUBLE")
         if number.type == "DOUBLE":
             return Agg(self.rng.choice(("SUM", "SUM", "MIN", "MAX")), number, False, "DOUBLE")
         return Call("/", (Agg("SUM", number, False, "BIGINT"), Lit(2, "INT")), "DOUBLE")
@@ -351,13 +393,13 @@ class Maker:
 
     def number(self, columns: list[tuple[str, str, str]]) -> Expr:
         """An argument whose sums are exact in binary."""
-        numbers = [c for c in columns if c[2] in ("INT", "BIGINT", "DOUBLE")]
+        numbers = [c for c in columns if family(c[2]) in ("INT", "DOUBLE")]
         if not numbers:
             return Lit(1, "INT")
-        doubles = [c for c in numbers if c[2] == "DOUBLE"]
+        doubles = [c for c in numbers if family(c[2]) == "DOUBLE"]
         column = Col(*self.rng.choice(doubles if doubles and self.chance(0.5) else numbers))
         if self.chance(0.2, "arithmetic"):
-            kind = "DOUBLE" if column.type == "DOUBLE" else "BIGINT"
+            kind = "DOUBLE" if family(column.type) == "DOUBLE" else "BIGINT"
             return Call(self.rng.choice(("+", "*")), (column, Lit(self.rng.choice(INTS), "INT")), kind)
         return column
 
@@ -389,11 +431,15 @@ class Maker:
                 return Lit(self.rng.choice((-0.75, 0.0, 0.5, 1.25, 2.0)), kind)
             case "BOOLEAN":
                 return Lit(self.rng.random() < 0.5, kind)
+            case "DATE":
+                return Lit(self.rng.choice(INTS), kind)
+            case "TIMESTAMP":
+                return Lit(Micros(self.rng.choice(INTS) * 1_500_000), kind)
         return Lit(self.rng.choice(INTS), "INT")
 
     def low(self, kind: str) -> Lit:
         return (
-            Lit({"STRING": "", "DOUBLE": -0.75}.get(kind, -1), kind)
+            Lit({"STRING": "", "DOUBLE": -0.75, "TIMESTAMP": Micros(-1_500_000)}.get(kind, -1), kind)
             if self.chance(0.7)
             else self.constant(kind)
         )
@@ -412,6 +458,8 @@ class Maker:
                 if self.chance(0.3, "arithmetic")
                 else self.rng.choice(fitting)
             )
+        if kind in ("DATE", "TIMESTAMP"):
+            return self.rng.choice(fitting) if fitting and self.chance(0.9) else self.constant(kind)
         if kind == "BOOLEAN":
             return (
                 self.rng.choice(fitting)

@@ -12,7 +12,7 @@ from .duck import Oracle
 from .model import BEGINNING, World
 from .replay import Row
 from .scalar import moment
-from .streams import Advance, Arrival, Register, Update, cut
+from .streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
 
 if TYPE_CHECKING:
     from .check import Mismatch
@@ -72,6 +72,10 @@ def arrivals(case: Case, m: Mismatch) -> list[str]:
                 text = f"update {table} at {world.at(event)}: {' '.join(changes)}"
             case Register(query):
                 text = f"register q{query}"
+            case Drop(query):
+                text = f"drop q{query}"
+            case Nothing(name):
+                text = f"{name}: a push without rows" if name in read else ""
         if not isinstance(event, Arrival):
             world.apply(event, case.queries)
         if text:
@@ -128,6 +132,10 @@ def example(case: Case, index: int, name: str) -> str:
             case Register(number):
                 extra = key if number == index else f", name='q{number}'"
                 lines.append(f"    play.query({sql(case.queries[number])!r}{extra})")
+            case Drop(number):
+                lines.append(f"    play.drop({'watched' if number == index else f'q{number}'!r})")
+            case Nothing(name):
+                lines.append(f"    play.push({name!r})")
             case Update(table, insert, delete, _):
                 at = world.at(event)
                 added, gone = ([show(r).replace("NULL", "None") for r in rows] for rows in (insert, delete))

@@ -279,7 +279,8 @@ def duck(expr: Expr) -> str:
         return f"{expr.alias}.{expr.name}"
     if isinstance(expr, Lit):
         if expr.value is None or expr.type not in ("STRING", "BOOLEAN"):
-            shown = "NULL" if expr.value is None else str(expr.value)
+            whole = isinstance(expr.value, int) and expr.type != "BOOLEAN"
+            shown = "NULL" if expr.value is None else str(int(expr.value) if whole else expr.value)
             return f"CAST({shown} AS {DUCK_TYPES[expr.type]})"
         return literal(expr)
     if isinstance(expr, Agg):
@@ -307,6 +308,10 @@ def literal(lit: Lit) -> str:
         return "'" + lit.value.replace("'", "''") + "'"
     if lit.type == "BOOLEAN":
         return "TRUE" if lit.value else "FALSE"
+    if lit.type == "DATE":
+        return f"DATE '{moment(lit.value * 86_400_000_000).date()}'"
+    if lit.type in ("TINYINT", "SMALLINT", "FLOAT"):
+        return f"CAST({lit.value} AS {lit.type})"
     if isinstance(lit.value, Micros):
         return (
             f"INTERVAL {interval(lit.value)}"

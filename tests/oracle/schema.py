@@ -7,17 +7,24 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from .scalar import Micros, Value, interval
+from .scalar import Micros, Value, interval, moment
 
 Columns = tuple[tuple[str, str], ...]
 Row = tuple[Value, ...]
 
 STRINGS = ("", "a", "b", "ab", "ba", "A", "o'k", "é", " a ", "100%")
-TYPES = {"k": "INT", "x": "INT", "y": "BIGINT", "d": "DOUBLE", "s": "STRING", "b": "BOOLEAN"}
+TYPES = {
+    "k": "INT", "x": "INT", "y": "BIGINT", "d": "DOUBLE", "s": "STRING", "b": "BOOLEAN",
+    "t": "TINYINT", "h": "SMALLINT", "f": "FLOAT", "e": "DATE", "m": "TIMESTAMP",
+}  # fmt: skip
+USUAL, OTHERS = "xydsb", "thfem"
+"""Columns that most schemas have some of, and those of the feature `types`."""
 ARROW = {
     "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
-    "SMALLINT": pa.int16(), "FLOAT": pa.float32(), "TIMESTAMP": pa.timestamp("us"), "DATE": pa.date32(),
+    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "FLOAT": pa.float32(), "TIMESTAMP": pa.timestamp("us"), "DATE": pa.date32(),
 }  # fmt: skip
+
+_WHOLE = {pa.timestamp("us"): pa.int64(), pa.date32(): pa.int32()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,12 @@ class Schema:
         """Rows as the engine takes them."""
         time = pa.timestamp("us") if self.timestamps else pa.int64()
         fields = [pa.field(n, time if t == "TIME" else ARROW[t]) for n, t in columns]
-        arrays = [pa.array([int(r[i]) for r in rows], pa.int64()).cast(f.type)
-                  if columns[i][1] == "TIME" else pa.array([r[i] for r in rows], f.type)
-                  for i, f in enumerate(fields)]  # fmt: skip
+        arrays = []
+        for i, one in enumerate(fields):
+            values = [r[i] for r in rows]
+            whole = _WHOLE.get(one.type) if any(isinstance(v, int) for v in values) else None
+            made = pa.array(values, whole or one.type)  # drawn instants and dates are integers
+            arrays.append(made.cast(one.type))
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
@@ -87,14 +97,18 @@ def make(rng: random.Random, enabled: frozenset[str]) -> Schema:
     timestamps = "timestamp" in enabled and rng.random() < 0.2
     schema = Schema((), (), timestamps)
     streams = []
+    pool = USUAL + (OTHERS if "types" in enabled and rng.random() < 0.3 else "")
     for name in "abcd"[: rng.randint(2, 4)]:
-        columns = [("k", "INT"), *((n, TYPES[n]) for n in rng.sample("xydsb", rng.randint(1, 4)))]
+        columns = [("k", "INT"), *((n, TYPES[n]) for n in rng.sample(pool, rng.randint(1, 4)))]
         columns.insert(rng.choice((0, 0, 0, len(columns))), ("ts", "TIME"))
         streams.append(Stream(name, tuple(columns), schema.units(rng.choice((0, 0, 0, 1, 3, 10)))))
     tables = []
     for name, feature in (("n", "nrr"), ("r", "retroactive")):
         if feature in enabled and rng.random() < 0.5:
-            columns = [("k", "INT"), *((c, TYPES[c]) for c in rng.sample("xsd", rng.randint(1, 2)))]
+            columns = [
+                ("k", "INT"),
+                *((c, TYPES[c]) for c in rng.sample("xsd" if pool == USUAL else "xsdhem", rng.randint(1, 2))),
+            ]
             rows = {row(rng, tuple(columns), 4) for _ in range(rng.randint(0, 6))}
             tables.append(Table(name, tuple(columns), feature == "retroactive", tuple(sorted(rows, key=str))))
     return Schema(tuple(streams), tuple(tables), timestamps)
@@ -121,4 +135,12 @@ def value(rng: random.Random, name: str, kind: str, keys: int, ts: int, nulls: f
             return float("nan") if rng.random() < nan else rng.randint(-4, 8) / 4
     if name == "k":
         return min(int(rng.paretovariate(1.0)), keys)
-    return rng.randint(-2, 6)
+    drawn = rng.randint(-2, 6)
+    return {"FLOAT": drawn / 4, "TIMESTAMP": Micros(drawn * 1_500_000)}.get(kind, drawn)
+
+
+def native(kind: str, value: Value) -> Value:
+    """A value as users would put it into a dict: drawn dates and instants are integers."""
+    if not isinstance(value, int) or kind not in ("DATE", "TIMESTAMP"):
+        return value
+    return moment(value) if kind == "TIMESTAMP" else moment(value * 86_400_000_000).date()

@@ -11,7 +11,7 @@ from .algebra import Query, Relation, Select, SetOp, SubSource, ToStream, stream
 from .case import Case
 from .scalar import Agg, Call, Expr, walk
 from .schema import Schema
-from .streams import Arrival, Event, Register, Update
+from .streams import Arrival, Drop, Event, Nothing, Register, Update
 
 C = TypeVar("C")
 
@@ -51,7 +51,7 @@ def _steps(case: Case) -> Iterator[Case]:
             kept = tuple(
                 e
                 for i, e in enumerate(case.events)
-                if isinstance(e, Register) or not start <= i < start + chunk
+                if isinstance(e, Register | Drop) or not start <= i < start + chunk
             )
             if len(kept) < size and consistent(case.schema, kept):
                 yield replace(case, events=kept)
@@ -81,14 +81,14 @@ def _without_unread(case: Case) -> Case | None:
     )
     if kept == case.schema:
         return None
-    names = {Arrival: "stream", Update: "table"}
+    names = {Arrival: "stream", Nothing: "stream", Update: "table"}
     events = tuple(e for e in case.events if type(e) not in names or getattr(e, names[type(e)]) in used)
     return replace(case, schema=kept, events=events)
 
 
 def only(case: Case, index: int) -> Case:
     """The case with one query, registered first: without a query the clock stands still."""
-    events = tuple(e for e in case.events if not isinstance(e, Register))
+    events = tuple(e for e in case.events if not isinstance(e, Register | Drop))
     return replace(case, queries=(case.queries[index],), events=(Register(0), *events))
 
 
@@ -96,10 +96,10 @@ def without(case: Case, index: int) -> Case:
     """The case without one query."""
     events: list[Event] = []
     for event in case.events:
-        if not isinstance(event, Register):
+        if not isinstance(event, Register | Drop):
             events.append(event)
         elif event.query != index:
-            events.append(Register(event.query - (event.query > index)))
+            events.append(replace(event, query=event.query - (event.query > index)))
     return replace(case, queries=case.queries[:index] + case.queries[index + 1 :], events=tuple(events))
 
 
@@ -155,6 +155,11 @@ def _select(query: Select, root: bool) -> Iterator[Select]:
         for i in range(len(on)):
             if len(on) > 1:
                 yield replace(query, anti=replace(query.anti, on=on[:i] + on[i + 1 :]))
+    if query.is_outer:
+        yield replace(query, kinds=())
+        for i, kind in enumerate(query.kinds):
+            if kind != "inner":
+                yield replace(query, kinds=(*query.kinds[:i], "inner", *query.kinds[i + 1 :]))
     if query.distinct:
         yield replace(query, distinct=False)
     if root and len(query.items) > 1 and not query.star:
@@ -172,12 +177,18 @@ def _select(query: Select, root: bool) -> Iterator[Select]:
                 if inner.types == source.query.types:
                     yield replace(
                         query,
-                        sources=(*query.sources[:i], replace(source, query=inner), *query.sources[i + 1 :]),
+                        sources=(
+                            *query.sources[:i],
+                            replace(source, query=inner, name=""),
+                            *query.sources[i + 1 :],
+                        ),
                     )
     if query.anti and isinstance(query.anti.source, SubSource):
         for inner in _relations(query.anti.source.query):
             if inner.types == query.anti.source.query.types:
-                yield replace(query, anti=replace(query.anti, source=replace(query.anti.source, query=inner)))
+                yield replace(
+                    query, anti=replace(query.anti, source=replace(query.anti.source, query=inner, name=""))
+                )
 
 
 def _expressions(expr: Expr) -> Iterator[Expr]:

@@ -43,7 +43,21 @@ class Register:
     query: int
 
 
-Event = Arrival | Advance | Update | Register
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Only of a query whose streams others read: the clock does not depend on it."""
+
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A push without rows."""
+
+    stream: str
+
+
+Event = Arrival | Advance | Update | Register | Drop | Nothing
 
 ORIGINS = (0, 0, 0, -40, 1000, -(10**12), 10**15, 2**60, -(2**60))
 MOMENTS = (1_704_067_200, -30, 0, -2_208_988_800, 64_060_588_800)  # 2024, 1969, 1970, 1900, 4000
@@ -54,11 +68,15 @@ def make(
 ) -> tuple[Event, ...]:
     """A world of `size` rows; the first query is registered before anything happens."""
     read = {source.stream for query in queries for source in algebra.streams(query)}
-    draw = _Drawing(rng, schema, "nan" in enabled, read)
+    draw = _Drawing(rng, schema, "nan" in enabled, read, "idle" in enabled)
     events: list[Event] = [Register(0)]
+    live = [0]
+    if schema.tables and queries and rng.random() < 0.3:
+        events.append(draw.update())
     waiting = list(range(1, len(queries)))
     if "register_late" not in enabled:
         events += [Register(q) for q in waiting]
+        live += waiting
         waiting = []
     last = 0
     for _ in range(size):
@@ -69,11 +87,27 @@ def make(
         if schema.tables and rng.random() < 0.12:
             events.append(draw.update())
         if waiting and rng.random() < 0.08:
-            events.append(Register(waiting.pop(0)))
+            live.append(waiting.pop(0))
+            events.append(Register(live[-1]))
+        if "drop" in enabled and len(live) > 1 and rng.random() < 0.03:
+            gone = rng.choice(live)
+            others = {s.stream for q in live if q != gone for s in algebra.streams(queries[q])}
+            if {s.stream for s in algebra.streams(queries[gone])} <= others:
+                live.remove(gone)
+                events.append(Drop(gone))
+        if "idle" in enabled and rng.random() < 0.02:
+            events.append(Nothing(rng.choice(schema.streams).name))
         last = draw.now
     events += [Register(q) for q in waiting]
     for step in sorted(rng.sample(range(1, 60), 5)):
         events.append(Advance(draw.at(last + step)))
+        if schema.tables and queries and rng.random() < 0.1:
+            events.append(draw.update())
+        if "idle" in enabled and rng.random() < 0.1:  # nothing comes, and time stands still
+            events += [
+                Nothing(rng.choice(schema.streams).name),
+                events[-1] if isinstance(events[-1], Advance) else Advance(draw.at(last + step)),
+            ]
     return tuple(events)
 
 
@@ -83,6 +117,8 @@ class _Drawing:
     schema: Schema
     nan: bool
     read: set[str]
+    pauses: bool
+    """Whether a stream may pause for a while."""
     origin: int = 0
     now: int = 0
     pace: tuple[int, ...] = (0, 0, 1)
@@ -100,6 +136,10 @@ class _Drawing:
         self.late = rng.choice((0.0, 0.05, 0.2))
         self.weights = [rng.choice((2, 4, 8)) if s.name in self.read else 0.5 for s in self.schema.streams]
         self.held = {t.name: set(t.rows) for t in self.schema.tables}
+        self.idle = rng.randrange(len(self.weights)) if self.pauses and rng.random() < 0.25 else None
+        self.rests = (rng.randint(0, 20), rng.randint(20, 60)) if self.idle is not None else (0, 0)
+        """The stream that pauses, and after how many rows of all it does."""
+        self.count = 0
 
     def at(self, tick: int) -> int:
         return (self.origin + tick) * int(self.schema.unit)
@@ -108,7 +148,15 @@ class _Drawing:
         self.now += self.rng.choice(self.pace) if self.rng.random() > 0.03 else self.rng.randint(10, 40)
 
     def arrival(self, late: bool) -> Arrival:
-        stream = self.rng.choices(self.schema.streams, self.weights)[0]
+        weights = list(self.weights)
+        self.count += 1
+        if (
+            self.idle is not None
+            and self.rests[0] <= self.count < self.rests[1]
+            and sum(weights) > weights[self.idle]
+        ):
+            weights[self.idle] = 0
+        stream = self.rng.choices(self.schema.streams, weights)[0]
         slack = stream.delay // int(self.schema.unit)
         tick = self.now - self.rng.randint(0, slack)
         if late and self.rng.random() < self.late:

@@ -1,6 +1,6 @@
 """Drawn queries over drawn streams, each compared with DuckDB at dozens of instants.
 
-`PENSTOCK_CASES` sets the number of cases (default 600, some 20,000 comparisons).
+`PENSTOCK_CASES` sets the number of cases (default 600, some 50,000 comparisons; `test_large` and `test_sizes` add the rest of 300,000).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from .features import constructs
 from .model import BEGINNING, World
 from .replay import Breach, Change, Row
 from .scalar import NAN, Value, moment
-from .schema import Columns, Schema
-from .streams import Advance, Arrival, Register, Update, cut
+from .schema import Columns, Schema, native
+from .streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
 
 
 @dataclass
@@ -75,6 +75,10 @@ def record(
             if not isinstance(part, Update):
                 world.apply(part, case.queries)
         feed(session, case, event, registered, world)
+        if isinstance(event, Drop):
+            if session.options.budget is not None:
+                session.drain()  # what waits for a query goes with it
+            leave(trace.queries[event.query], registered, case, event.query, world.clock)
         if isinstance(event, Register):
             trace.queries[event.query].pattern = str(registered[event.query].pattern)
         if isinstance(event, Update):
@@ -107,6 +111,9 @@ def feed(session: Any, case: Case, event: Any, registered: dict[int, Any], world
                 stream.name,
                 dicts(schema, stream.columns, rows) if as_dicts else schema.arrow(stream.columns, rows),
             )
+        case Nothing(name):
+            stream = schema.stream(name)
+            session.push(name, schema.arrow(stream.columns, []))
         case Advance(to):
             session.advance(moment(to) if schema.timestamps else int(to))
         case Update(table, insert, delete, ahead):
@@ -127,7 +134,9 @@ def feed(session: Any, case: Case, event: Any, registered: dict[int, Any], world
 
 def dicts(schema: Schema, columns: Columns, rows: list[Row]) -> list[dict[str, Value]]:
     def value(kind: str, v: Value) -> Value:
-        return v if kind != "TIME" else moment(v) if schema.timestamps else int(v)
+        if kind == "TIME":
+            return moment(v) if schema.timestamps else int(v)
+        return native(kind, v)
 
     return [{name: value(kind, v) for (name, kind), v in zip(columns, row, strict=True)} for row in rows]
 
@@ -139,6 +148,13 @@ def listen(heard: Heard, query: Any, case: Case, index: int, clock: int, schema:
     heard.calls.append((clock, len(heard.changes)))
     if clock > BEGINNING and not isinstance(asked, ToStream):
         heard.snapshots[clock] = rows_of(query.snapshot())
+
+
+def leave(heard: Heard, registered: dict[int, Any], case: Case, index: int, clock: int) -> None:
+    """The last that is heard of a query, and its drop."""
+    gone = registered.pop(index)
+    listen(heard, gone, case, index, clock, case.schema)
+    gone.drop()
 
 
 def key_of(query: Any) -> Callable[[Row], Value] | None:
@@ -178,5 +194,7 @@ def rows_of(table: pa.Table) -> list[Row]:
 def column(values: pa.ChunkedArray) -> list[Value]:
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us")).cast(pa.int64())
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
     found = values.to_pylist()
     return [NAN if v != v else v for v in found] if pa.types.is_floating(values.type) else found

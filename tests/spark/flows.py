@@ -162,7 +162,12 @@ def in_order(schema: Schema, stream: schema.Stream, rows: list[Row]) -> list[Row
 def draw(seed: int) -> Flow:
     rng = random.Random(f"flow {seed}")
     running = seed % 4 == 3
-    enabled = features.ALL - {"advance", "register_late"} - (frozenset() if seed % 4 == 1 else {"nan"})
+    enabled = (
+        features.ALL
+        - features.RECENT
+        - {"advance", "register_late"}
+        - (frozenset() if seed % 4 == 1 else {"nan"})
+    )
     if running:  # whatever the batches: no row is late, and nothing hangs on the order of equal times
         enabled -= {"late", "rows", "partition"}
     drawn = schema.make(rng, enabled)
