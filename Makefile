@@ -11,7 +11,7 @@ JOBS ?= 2
 # Python keeps the modules it has compiled, whatever it is told: every process of a flow on Spark reads them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo figures test ready check soak soak-crowd soak-spark chaos powercuts format clean
+.PHONY: demo figures test ready check soak soak-crowd soak-spark chaos powercuts powercuts-local format clean
 
 demo: $(RUN)
 	$(BIN)/penstock demo
@@ -54,6 +54,10 @@ chaos: $(WARM)
 CUTS ?= 2000
 powercuts: $(WARM)
 	$(BIN)/python -m tests.powercut.campaign --cuts $(CUTS) $(ARGS)
+
+# The same under the driver, two cells and a file sink in one process, some hundred cuts a minute: no root, FUSE or Java.
+powercuts-local: $(WARM)
+	$(BIN)/python -m tests.powercut.local_campaign --cuts $(CUTS) $(ARGS)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

@@ -22,6 +22,7 @@ from penstock.runtime.spark import cell as cells
 from penstock.runtime.spark.cell import Cell
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.layout import INPUT
+from penstock.runtime.spark.places import remove_all
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.store import Store
 from penstock.state.strings import Strings
@@ -52,6 +53,7 @@ class Driver:
         self.newest: dict[str, int] = {}
         self.watermarks = dict.fromkeys(self.declared.streams, -(2**61))
         self.step = 0
+        self.epoch = self.run = ""
         self.inner: dict[str, Any] = {"step": 0, "until": -(2**61), "laid": {}}
         self.heard: dict[str, dict[tuple[int, int], pa.Table]] = {name: {} for name in queries}
         self.store.put("declared", 1, self.declared.json())
@@ -74,6 +76,7 @@ class Driver:
             "step": self.step, "batch": self.step, "declared": self.declared_at, "watermarks": dict(self.watermarks),
             "updates": [], "sinks": list(self.declared.queries), "views": [], "together": False, "flush": dict.fromkeys(self.declared.streams, end) if flush else None,
             "inner": self.inner, "again": False, "sieves": {}, "asks": [], "promising": {},
+            "epoch": self.epoch, "run": self.run,
         }  # fmt: skip
         self.store.put("steps", self.step, header)
         return header
@@ -300,3 +303,27 @@ POLICIES = Policies().json()
 def test_policies_are_checked_when_they_are_read(told: Any, why: str) -> None:
     with pytest.raises(StateError, match=why):
         Declared.of({**Declared().json(), "policies": told})
+
+
+def test_results_that_are_gone_are_made_again_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state holds the answer to its step, which names files; without them the step is applied once more."""
+    monkeypatch.setattr(cells, "LEAST_STEPS", 1)
+    driver = Driver(tmp_path)
+    rows = drawn(2, 30)
+    for begin in (0, 10, 20):
+        header = driver.header(flush=False)
+        given = driver.routed({n: p[begin : begin + 10] for n, p in rows.items()})
+        answers = [Cell(driver.store, n, NUMBER, {}).step(header, own) for n, own in enumerate(given)]
+        assert all(driver.store.states(n)[-1] == header["step"] for n in range(NUMBER))
+        if begin == 20:
+            before = {name: dict(tables) for name, tables in driver.heard.items()}
+            driver.note(answers)
+            (tmp_path / "done" / "000000000003.json").unlink()
+            first, driver.heard = driver.heard, before
+            remove_all(tmp_path / "out" / "000000000003")
+            answers = [Cell(driver.store, n, NUMBER, {}).step(header, own) for n, own in enumerate(given)]
+        driver.note(answers)
+    assert any(step == 3 for tables in first.values() for step, _ in tables)
+    assert driver.heard == first

@@ -94,6 +94,7 @@ class Driver:
             "watermarks": {n: known.watermarks.get(n, -(2**61)) for n in streams}, "flush": ends if flush else None,
             "inner": known.inner, "again": False, "asks": known.asks(self.plan),
             "sieves": known.sieves if known.inner["declared"] == 1 else {}, "promising": known.promising,
+            "epoch": "", "run": "",
         }  # fmt: skip
         self.store.put("steps", self.step, header)
         given = self.routed(rows)

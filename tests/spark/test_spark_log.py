@@ -69,13 +69,22 @@ def test_damaged_metadata_are_removed(log: Path) -> None:
     assert "metadata" not in _files(log)
 
 
-def test_without_a_step_spark_starts_from_nothing(log: Path) -> None:
-    spark_log.repair(log, None)
+@pytest.mark.parametrize("torn", ["metadata", "offsets/0", "sources/0/1", "sources/1/0"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_without_a_step_spark_starts_from_nothing_if_its_logs_are_torn(
+    log: Path, torn: str, lost: bool
+) -> None:
+    if lost and torn != "sources/0/1":
+        (log / torn).unlink()
+    else:
+        (log / torn).write_bytes(b"")
+    spark_log.repair(log, -1)
     assert not log.exists()
-    assert spark_log.repair(log, None) == []
+    assert spark_log.repair(log, -1) == []
 
 
-def test_logs_without_a_batch_to_compare_with_are_left_alone(log: Path) -> None:
+def test_whole_logs_without_a_step_say_where_sources_begin(log: Path) -> None:
+    """A driver killed before its first step: what came since is read, also from a source that begins with what is new."""
     before = _files(log)
     assert spark_log.repair(log, -1) == []
     assert _files(log) == before

@@ -30,6 +30,7 @@ from penstock.runtime.border import write_column
 from penstock.runtime.embedded import Engine
 from penstock.runtime.learning import learn, learnt
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.epoch import must_hold
 from penstock.runtime.spark.files import Files, Reader
 from penstock.runtime.spark.known import summed
 from penstock.runtime.spark.laid import (
@@ -42,7 +43,7 @@ from penstock.runtime.spark.laid import (
     write_results,
 )
 from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.places import create, make_folder, sync_files, whole
+from penstock.runtime.spark.places import Place, create, make_folder, sync_files, whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.sieved import Sifting
 from penstock.runtime.spark.stage import Stage
@@ -76,8 +77,8 @@ class Cell:
 
     # ------------------------------------------------------------------ the way back
 
-    def _begin(self) -> None:
-        """Know nothing but what the checkpoint holds."""
+    def _begin(self, before: int | None = None) -> None:
+        """Know nothing but what the checkpoint holds; `before`: of states, only those of earlier steps."""
         self.version = 0
         """The last step applied."""
         self._declared_at = 0
@@ -89,13 +90,15 @@ class Cell:
         self._answer: dict[str, Any] = {}
         self._logged = self._stated = 0
         """Bytes of log since the last state, a small step counted as a larger one, and bytes of that state."""
-        self._open()
+        self._open(before)
 
-    def _open(self) -> bool:
+    def _open(self, before: int | None = None) -> bool:
         """Take up the newest state that is whole, if it is newer than what is here; the log leads on from there."""
         for step in reversed(self.store.states(self.number)):
             if step <= self.version:
                 break
+            if before is not None and step >= before:
+                continue
             place = self.store.state(self.number, step)
             try:
                 found = snapshot.read(place)
@@ -142,7 +145,8 @@ class Cell:
             laid = self._write(self.version, self.carried)
             answer = {**answer, "carried": [], "laid": laid, "files": list(self.carried)}
         if answer["laid"] is not None:  # a state names nothing that a power cut could take away
-            sync_files(self.store.out(self.version, answer["laid"]))
+            with contextlib.suppress(FileNotFoundError):  # read and removed: another host has answered
+                sync_files(self.store.out(self.version, answer["laid"]))
         found.meta["cell"] = {"declared": self._declared_at, "answer": answer}
         place = self.store.state(self.number, self.version)
         try:
@@ -172,15 +176,21 @@ class Cell:
     def step(self, header: dict[str, Any], rows: pa.Table, files: Files | None = None) -> dict[str, Any]:
         """Apply a step once; what it gave, also if it was applied before. `files`: where more rows are."""
         step = int(header["step"])
+        must_hold(self.store.root, header["run"])
+        if self.version == step and not self.store.is_over(step) and not self._has_results(step):
+            self._begin(before=step)  # the log has what it takes to make them again
         self._catch_up(step - 1)
         if self.version == step:
+            self._must_be_of(header["epoch"], self._answer)
             return self._answer
         if self.version > step:
             raise StateError(f"cell {self.number} is at step {self.version}, and step {step} was asked for")
         if files is not None and not self.store.log(self.number, step).exists():
             header, rows = self._read(header, rows, files)
         if self.store.log(self.number, step).exists():
-            self._answer = self._apply(*self._log(header, rows), lay_down=True)
+            logged, rows = self._log(header, rows)
+            self._must_be_of(header["epoch"], logged)
+            self._answer = self._apply(logged, rows, lay_down=True)
         else:
             # The log is written while the rows are applied; the answer waits for both.
             logging = self._writer.submit(self._log, header, rows)
@@ -220,6 +230,14 @@ class Cell:
         self._count(tables[ROWS].nbytes)
         return header, tables[ROWS]
 
+    def _must_be_of(self, epoch: str, found: dict[str, Any]) -> None:
+        """Refuse what the checkpoint has of a step that another driver decided under the same number."""
+        if found["epoch"] != epoch:
+            raise StateError(
+                f"cell {self.number}: step {found['step']} was logged in epoch {found['epoch']}, and decided in {epoch}",
+                hint="run one driver for a checkpoint directory; restore the directory from a backup",
+            )
+
     def _count(self, size: int) -> None:
         """One more logged step."""
         self._logged += max(size, LEAST_LOG // LEAST_STEPS)
@@ -248,6 +266,9 @@ class Cell:
             if place.exists():
                 raise
             return None
+        decided = self.store.epoch_of(step)
+        if decided is not None:
+            self._must_be_of(decided, header)
         self._count(tables[ROWS].nbytes)
         return header, tables[ROWS]
 
@@ -298,6 +319,7 @@ class Cell:
         return {
             "cell": self.number,
             "step": step,
+            "epoch": header["epoch"],
             "clock": lower.clock,
             "shown": shown if header["views"] else None,
             "upper": upper.clock,
@@ -387,15 +409,25 @@ class Cell:
                 write_results(for_spark(table), file)
         return laid
 
+    def _results(self, step: int, answer: dict[str, Any]) -> list[Place]:
+        """The files that an answer names."""
+        return [self.store.out(step, answer["laid"]) / file_name(name) for name in answer["files"]]
+
+    def _has_results(self, step: int) -> bool:
+        return all(place.exists() for place in self._results(step, self._answer))
+
     def _hand_on(self, step: int, said: dict[str, pa.Table]) -> dict[str, str]:
         """What the parts below say, for the second stages of the next step; the files, which outlive this process."""
-        folder = f"{self.number}-{secrets.token_hex(6)}"
-        laid = {}
+        if not said:
+            return {}
+        laid = f"{self.number}-{secrets.token_hex(6)}"
+        folder = self.store.out(step, laid)
+        make_folder(folder)
         for name, rows in said.items():
-            with whole(self.store.out(step, folder) / file_name(name)) as file:
+            with create(folder / file_name(name)) as file:
                 write_results(rows, file)
-            laid[name] = f"{folder}/{file_name(name)}"
-        return laid
+        sync_files(folder)
+        return {name: f"{laid}/{file_name(name)}" for name in said}
 
     def _set_aside(self, step: int, kind: str, fed: Fed, columns: tuple[Column, ...], engine: Engine) -> None:
         place = self.store.set_aside(kind, fed.stream) / f"{step:012d}-{self.number}.parquet"

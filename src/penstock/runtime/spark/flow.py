@@ -30,14 +30,16 @@ from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.spark import asking, host, spark_log
+from penstock.runtime.spark.batches import Batch, describe
 from penstock.runtime.spark.compatible import follow, streams_changed
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.epoch import claim, must_hold
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.folders import Folder, Folders
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.known import Inner, Known, passed, report, summed
 from penstock.runtime.spark.layout import lay_out
-from penstock.runtime.spark.places import create, literal, make_folder, uri
+from penstock.runtime.spark.places import Place, create, literal, make_folder, uri
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
@@ -71,10 +73,6 @@ class Flow:
         policies: Policies | None = None,
     ) -> None:
         self.spark = spark
-        self.store = Store(checkpoint)
-        self.cells = int(self.store.open(cells or spark.sparkContext.defaultParallelism)["cells"])
-        self.wanted = cells or self.cells
-        """How many cells there are to be."""
         self.declared = Declared(
             upkeep=Upkeep() if upkeep is None else upkeep,
             policies=Policies() if policies is None else policies,
@@ -94,20 +92,13 @@ class Flow:
         """Held by a step: what is declared changes between steps."""
         self._planned: tuple[str, Flowing] | None = None
         self._stepping: tuple[tuple[int, int], tuple[Flowing, Routes]] | None = None
-        steps = self.store.numbers("steps")
-        if steps and self.store.get("steps", steps[-1]).get("deal", self.store.deal) != self.store.deal:
-            self.store.forget_step(steps.pop())  # cells of another number were to begin with it
-        self.step = steps[-1] if steps else 0
-        """The last step decided."""
-        told = self.store.at("declared", self.step)
-        self._before = Declared() if told is None else Declared.of(told[1])
-        """What the checkpoint holds state for."""
         self._streams_changed: Declared | None = None
         """Some streams are to have other columns: what cells are to be made anew with."""
-        decided = (self.store.get("steps", n)["batch"] for n in reversed(steps))
-        self.batch: int = next((b for b in decided if b is not None), -1)
-        """The last of Spark's batches for which a step was decided."""
-        self._go_back()
+        self.epoch = ""
+        """In which this driver holds the checkpoint, once it has started."""
+        self._locate(checkpoint, cells or spark.sparkContext.defaultParallelism)
+        self.wanted = cells or self.cells
+        """How many cells there are to be."""
         self._updates = TableUpdates(self.store, self.step)
         self.stopped = Stopped()
         """Queries that met an error of their own."""
@@ -121,6 +112,41 @@ class Flow:
         """The streams as Spark's batches have them."""
         self.failed: BaseException | None = None
         self.clocks = StreamClocks()
+
+    def _locate(self, checkpoint: str | Place, cells: int) -> None:
+        """Read where the checkpoint stands; one of `cells` cells if it is new."""
+        self.store = Store(checkpoint)
+        self.cells = int(self.store.open(cells)["cells"])
+        last = self.store.last_step()
+        self.step = int(last["step"]) if last else 0
+        """The last step decided."""
+        told = self.store.at("declared", self.step)
+        self._before = Declared() if told is None else Declared.of(told[1])
+        """What the checkpoint holds state for."""
+        self.batch = Batch(**last["source"]) if last else Batch()
+        """The last of Spark's batches for which a step was decided."""
+        self._go_back()
+
+    def _take_over(self) -> None:
+        """Claim the checkpoint, and go on from where the driver before has left it."""
+        updates = [place.name for number, place in self.store.updates() if number <= self.step]
+        self.epoch = claim(self.store.root)
+        last = self.store.last_step()
+        if (int(last["step"]) if last else 0) != self.step or Store(self.store.root).deal != self.store.deal:
+            self._locate(self.store.root, self.cells)
+            if [p.name for number, p in self.store.updates() if number <= self.step] != updates:
+                raise StateError(
+                    "another driver has updated tables since this session connected",
+                    hint="connect again, declare tables and queries, and start",
+                )
+        for number in self.store.numbers("steps"):
+            if number > self.step:
+                self.store.forget_step(number)  # cells of another number were to begin with it
+        left = [place for number, place in self.store.updates() if number > self.step]
+        for place in left:
+            place.unlink()  # the step was not decided any more
+        if left:
+            self.store.sync("tables")  # lest they come back, and be taken for those of a later step
 
     # ------------------------------------------------------------------ what is declared
 
@@ -218,14 +244,27 @@ class Flow:
     def take(self, frame: DataFrame, batch: int) -> None:
         """Spark's micro-batch `batch`; nothing if a later step says that it is done, which Spark may have had no time to note."""
         with self.lock:
-            if batch <= self.batch and not self._asked_before(batch):
-                return
+            given = describe(self.store.root / "spark", batch)
+            if batch > self.batch.number:
+                given.must_follow(self.batch)
+            else:
+                given.must_repeat(self.batch if batch == self.batch.number else self._batch_before(batch))
+                if self.done >= self.step or not self._asked_before(batch):
+                    return  # every sink has had it, and what it was made of may be gone
             if self.wanted != self.cells and not self._asked_before(batch):
                 self._rescale()
             elif not self._asked_before(batch):
                 self._change_streams()
             spark_log.sync_batch(self.store.root / "spark", batch)
-            self._run(self._decide(batch, None), frame)
+            self._run(self._decide(batch, None, source=given), frame)
+
+    def _batch_before(self, batch: int) -> Batch:
+        """What an earlier batch was, if a step that is still there was decided for it."""
+        for step in reversed(self.store.numbers("steps")):
+            header = self.store.get("steps", step)
+            if header["batch"] == batch:
+                return Batch(**header["source"])
+        return Batch()
 
     def settle(self) -> None:
         """Bring every cell to the clock: the first stages, and then the second ones; tables are updated on the way."""
@@ -280,13 +319,19 @@ class Flow:
                 self._run(self._decide(None, None, again=True), None)
 
     def _decide(
-        self, batch: int | None, flush: dict[str, int] | None, *, again: bool = False
+        self,
+        batch: int | None,
+        flush: dict[str, int] | None,
+        *,
+        again: bool = False,
+        source: Batch | None = None,
     ) -> dict[str, Any]:
         """The header of the next step, written down; the one written before if Spark asks again."""
         if self._asked_before(batch):
             return self.store.get("steps", self.step)
         if self.step > self.done:  # it has failed, and Spark went on
             raise StateError(f"step {self.step} has not been done", hint="start the flow again")
+        must_hold(self.store.root, self.epoch)
         step = self.step + 1
         for name in self.declared.queries:
             if name not in self.declared.since:
@@ -301,7 +346,9 @@ class Flow:
         begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks)) if self._updates else 0
         header = {
             "step": step,
+            "epoch": self.epoch,
             "batch": batch,
+            "source": (source or self.batch).json(),
             "declared": known[0],
             "watermarks": watermarks,
             "ceilings": self.clocks.ceilings(self.declared.streams, self.known.newest),
@@ -316,11 +363,12 @@ class Flow:
             "promising": self.known.promising,
             "again": again,
         }
-        self.store.put("steps", step, header)
+        self.store.decide(header)
+        must_hold(self.store.root, self.epoch)  # before any cell is asked
         self._updates.held()
         self.clocks.forget_told()
         self.step = step
-        self.batch = self.batch if batch is None else batch
+        self.batch = source or self.batch
         return header
 
     def _asked_before(self, batch: int | None) -> bool:
@@ -355,7 +403,8 @@ class Flow:
             try:
                 self._run(self._decide(None, None), None)  # every cell comes to the clock
                 self.settle()
-                rescale(self.spark, self.store, self.functions, self.cells, self.wanted, changed)
+                args = self.functions, self.cells, self.wanted, self.epoch
+                rescale(self.spark, self.store, *args, changed)
             except BaseException:
                 self._streams_changed = changed
                 raise
@@ -429,6 +478,7 @@ class Flow:
                 sink(step, counted)
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
+            must_hold(self.store.root, self.epoch)
             self.store.put("done", step, self.known.json())
             self.done = step
         if not header["again"]:
@@ -520,7 +570,8 @@ class Flow:
         make_folder(mark.parent)
         with contextlib.suppress(FileExistsError):
             create(mark).close()
-        task = asking.task(self._worker_run, str(self.store.root), self.cells, header, self.functions, files)
+        asked = {**header, "run": self.epoch}
+        task = asking.task(self._worker_run, str(self.store.root), self.cells, asked, self.functions, files)
         return spread.mapInArrow(task, asking.ANSWER)
 
     def _files(self, header: dict[str, Any]) -> dict[str, list[str]]:
@@ -539,16 +590,10 @@ class Flow:
 
     # ------------------------------------------------------------------ running
 
-    def start(
-        self,
-        streams: dict[str, DataFrame],
-        folders: dict[str, Folder] | None,
-        trigger: dict[str, Any],
-        *,
-        flush: bool,
-    ) -> Handle:
-        """One Spark query over all streams; if they are folders, over the names of their files."""
+    def begin(self) -> None:
+        """Take the checkpoint over, and finish what was begun."""
         with self.lock:
+            self._take_over()
             retried = self._retry_stopped()
         held = self._held()
         if retried:
@@ -565,12 +610,20 @@ class Flow:
         # Spark knows its sources by their order alone.
         known = [name for name in held.streams if name in self.declared.streams]
         self.declared.streams = {n: self.declared.streams[n] for n in (*known, *self.declared.streams)}
-        for step, place in self.store.updates():
-            if step > self.step:
-                place.unlink()  # the step was not decided any more
-        spark_log.repair(self.store.root / "spark", self.batch if self.step else None)
+        spark_log.repair(self.store.root / "spark", self.batch.number)
         self.recover()
         self._change_streams()
+
+    def start(
+        self,
+        streams: dict[str, DataFrame],
+        folders: dict[str, Folder] | None,
+        trigger: dict[str, Any],
+        *,
+        flush: bool,
+    ) -> Handle:
+        """One Spark query over all streams; if they are folders, over the names of their files."""
+        self.begin()
         add_sources(self.store.root / "spark", len(self.declared.streams))
         self._framed = dict(self.declared.streams)
         layout = lay_out(self._framed.values())

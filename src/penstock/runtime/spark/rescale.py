@@ -26,6 +26,7 @@ from penstock.flow.horizon import horizon
 from penstock.plan.catalog import Function, Stream
 from penstock.runtime.spark.cell import ROWS
 from penstock.runtime.spark.declared import Declared
+from penstock.runtime.spark.epoch import must_hold
 from penstock.runtime.spark.layout import INPUT, STEP, Layout
 from penstock.runtime.spark.plans import Flowing, flowing
 from penstock.runtime.spark.routes import STREAM, Routes
@@ -38,6 +39,7 @@ def rescale(
     functions: dict[str, Function],
     before: int,
     cells: int,
+    epoch: str,
     changed: Declared | None = None,
 ) -> dict[str, Any]:
     """The checkpoint of `before` cells, which all stand at one clock, as one of `cells` cells; the step they begin with.
@@ -63,6 +65,7 @@ def rescale(
         "step": last + 1, "batch": None, "declared": number, "watermarks": dict.fromkeys(watermarks, EARLIEST),
         "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
         "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": number}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
+        "epoch": epoch, "source": store.get("steps", last)["source"],
     }  # fmt: skip
     layout = plan.layout
 
@@ -79,7 +82,8 @@ def rescale(
     Routes(plan, cells, STEP).spread(rows).mapInArrow(write, "rows BIGINT").collect()
     if changed is not None:
         store.put("declared", number, changed.json())
-    store.put("steps", header["step"], header)
+    store.decide(header)
+    must_hold(store.root, epoch)
     new.enter(cells, rates)
     return header
 

@@ -46,18 +46,19 @@ def sync_batch(root: Place, batch: int) -> None:
         list(pool.map(sync_folder, [*found, *filter(Path.is_dir, folders)]))
 
 
-def repair(root: Place, decided: int | None) -> list[str]:
+def repair(root: Place, decided: int) -> list[str]:
     """Remove what a power cut may have left half-written; what was removed.
 
-    `decided`: the last batch with a step; None: there has been no step at all.
+    `decided`: the last batch with a step; below 0: there has been none. Spark's first entries say where sources such as
+    Kafka's newest messages begin, and are removed only if they are not whole.
     """
     if not isinstance(root, Path) or not root.is_dir():
         return []
-    if decided is None:
+    if decided < 0:
+        if _is_whole(root):
+            return []
         remove_all(root)
         return [str(root)]
-    if decided < 0:
-        return []
     gone = [p for p in _numbered(root / "offsets") if _number(p) > decided]
     gone += [p for p in _numbered(root / "commits") if _number(p) > decided or _is_damaged(p)]
     last = _file_offsets(root / "offsets" / str(decided))
@@ -70,6 +71,30 @@ def repair(root: Place, decided: int | None) -> list[str]:
         place.unlink(missing_ok=True)
         _checksum_file(place).unlink(missing_ok=True)
     return [str(place) for place in gone]
+
+
+def _is_whole(root: Path) -> bool:
+    """Whether all that Spark writes before its first batch is there and undamaged."""
+    first = root / "offsets" / "0"
+    logs = (root / "offsets", root / "commits", *_sources(root))
+    entries = [root / "metadata", first, *(place for log in logs for place in _numbered(log))]
+    if not all(place.exists() for place in entries) or any(_is_torn(place) for place in entries):
+        return False
+    begun = {source.name for source in _sources(root) if any(_numbered(source))}
+    return len(begun) == len(first.read_text().splitlines()[2:])
+
+
+def _is_torn(place: Path) -> bool:
+    """Whether an entry is not what its checksum says; without one, whether it is anything but lines of JSON."""
+    content = place.read_bytes()
+    if _checksum_file(place).exists():
+        return _contradicts_checksum(place, content)
+    try:
+        for line in re.sub(rb"^v\d+\n", b"", content).splitlines():
+            json.loads(line)
+    except ValueError:
+        return True
+    return not content
 
 
 def _sources(root: Path) -> list[Path]:

@@ -1,11 +1,13 @@
 """The checkpoint directory: what a flow must find again after a crash.
 
-    flow.json                    format version, number of cells, how often rows were dealt out anew, the streams' rates then
+    flow.json, flow-<deal>.json  format version, number of cells, how often rows were dealt out anew, the streams' rates then
+    epochs/<epoch>.json          which drivers have claimed the checkpoint; the last one holds it (see `epoch`)
     hosts/<run>                  there while a driver wants the hosts of its run
     declared/<step>.json         streams, tables and queries from that step on
     steps/<step>.json            what the driver decided: Spark's batch, watermarks, end of input
     done/<step>.json             what it knew afterwards: watermarks, newest times, the clock
     tables/<step>-<n>.arrow      updates of tables
+    tables/waiting/...           those that no step holds yet
     cells/<deal>/<cell>/log/<step>.arrow      the rows a cell accepted
     cells/<deal>/<cell>/state/<step>.state    a cell's state after the step
     out/<step>/<cell>-<any>/...  changes laid down for the sinks; a cell's answer says in which of them
@@ -20,6 +22,7 @@ is logged once, by whoever comes first; nobody lays changes down where another d
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -33,8 +36,9 @@ from penstock.data.clock import LATEST
 from penstock.data.names import path_part
 from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, make_folder, remove_all, whole
+from penstock.state.file import sync_folder
 
-FORMAT = 22
+FORMAT = 23
 _MARK = b"penstock\n"
 
 
@@ -53,7 +57,16 @@ class Store:
 
     @property
     def _flow(self) -> Place:
-        return self.root / "flow.json"
+        """Of the last deal. Each deal has a file of its own: where a file is replaced by removing it first, as on HDFS, a crash between
+        the two would leave none."""
+        found = (
+            re.fullmatch(r"flow-(\d+)\.json", place.name)
+            for place in (self.root.iterdir() if self.root.is_dir() else ())
+        )
+        return self._flow_of(max((int(m[1]) for m in found if m), default=0))
+
+    def _flow_of(self, deal: int) -> Place:
+        return self.root / (f"flow-{deal}.json" if deal else "flow.json")
 
     def log(self, cell: int, step: int) -> Place:
         return self.root / self._cell(cell, "log") / f"{step:012d}.arrow"
@@ -100,6 +113,30 @@ class Store:
     def put(self, kind: str, step: int, content: dict[str, Any]) -> None:
         write_json(self.root / kind / f"{step:012d}.json", content)
 
+    def last_step(self) -> dict[str, Any] | None:
+        """The last step that was decided and holds: not one with which cells of another number were to begin, and did not."""
+        for step in reversed(self.numbers("steps")):
+            header = self.get("steps", step)
+            if header.get("deal", self.deal) == self.deal:
+                return header
+        return None
+
+    def sync(self, folder: str) -> None:
+        """Put the names of a folder on disk."""
+        place = self.root / folder
+        if isinstance(place, Path):
+            sync_folder(place)
+
+    def decide(self, header: dict[str, Any]) -> None:
+        """Write a step down. One that a driver of an earlier epoch has written since the checkpoint was claimed counts for nothing: that
+        driver sees the claim before it asks any cell (see `epoch`)."""
+        place = self.root / "steps" / f"{header['step']:012d}.json"
+        try:
+            write_json(place, header, once=True)
+        except FileExistsError:
+            if read_json(place)["epoch"] <= header["epoch"]:
+                write_json(place, header)
+
     def get(self, kind: str, step: int) -> dict[str, Any]:
         return read_json(self.root / kind / f"{step:012d}.json")
 
@@ -107,6 +144,11 @@ class Store:
         """The newest file of a kind that is not after the step."""
         found = [n for n in self.numbers(kind) if n <= step]
         return (found[-1], self.get(kind, found[-1])) if found else None
+
+    def epoch_of(self, step: int) -> str | None:
+        """In which epoch a step was decided; None: it is so long ago that nobody knows."""
+        place = self.root / "steps" / f"{step:012d}.json"
+        return str(read_json(place)["epoch"]) if place.exists() else None
 
     def newest(self, step: int) -> int | None:
         """No row of a step, or of those before it, has a greater time; None: the step is not done."""
@@ -134,8 +176,8 @@ class Store:
                 make_folder(self.root.parent, mode=0o777)
                 make_folder(self.root)
             content = {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": self.rates}
-            write_json(self._flow, content)
-            return content
+            with contextlib.suppress(FileExistsError):  # another session is as new as this one
+                write_json(self._flow, content, once=True)
         content = read_json(self._flow)
         if content.get("format") != FORMAT:
             raise StateError(
@@ -153,7 +195,8 @@ class Store:
 
     def enter(self, cells: int, rates: dict[str, float]) -> None:
         """From now on this deal, of so many cells, holds; what is left of the one before goes."""
-        write_json(self._flow, {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": rates})
+        content = {"format": FORMAT, "cells": cells, "deal": self.deal, "rates": rates}
+        write_json(self._flow_of(self.deal), content)
         remove_all(self.root / "cells" / str(self.deal - 1))
 
     # ------------------------------------------------------------------ letting go
@@ -193,9 +236,9 @@ class Store:
 # ---------------------------------------------------------------------- what files hold
 
 
-def write_json(path: Place, content: dict[str, Any]) -> None:
+def write_json(path: Place, content: dict[str, Any], *, once: bool = False) -> None:
     body = json.dumps(content, separators=(",", ":")).encode()
-    with whole(path) as file:
+    with whole(path, once=once) as file:
         file.write(_MARK + f"{zlib.crc32(body):08x}\n".encode() + body)
 
 

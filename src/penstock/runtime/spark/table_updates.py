@@ -76,6 +76,9 @@ class TableUpdates:
             at = begins if header["at"] is None else max(header["at"], begins)
             write_segment(self._store.root / "tables" / name, {**header, "at": at}, tables)
             names.append(name)
+        for number, place in self._store.updates():
+            if number == step and place.name not in names:
+                place.unlink(missing_ok=True)  # of an attempt that came to nothing
         return names
 
     def held(self) -> None:

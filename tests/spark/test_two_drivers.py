@@ -1,0 +1,90 @@
+"""Two drivers on one checkpoint: the one that started last goes on, the other stops, and no row is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.errors import StateError
+from penstock.runtime.spark.cell import Cell
+from penstock.runtime.spark.epoch import KEPT, claim, must_hold
+from penstock.runtime.spark.store import Store
+
+from .test_cell import NUMBER, Driver
+from .test_sessions import Kept, drawn
+
+
+def test_the_last_claim_holds(tmp_path: Path) -> None:
+    epochs = [claim(tmp_path) for _ in range(KEPT + 4)]
+    assert epochs == sorted(epochs)
+    must_hold(tmp_path, epochs[-1])
+    for epoch in ("", *epochs[:-1]):
+        with pytest.raises(StateError, match="another driver has taken over the checkpoint"):
+            must_hold(tmp_path, epoch)
+    assert len(list((tmp_path / "epochs").iterdir())) == KEPT + 1
+
+
+def test_a_step_is_written_once(tmp_path: Path) -> None:
+    """A driver of an earlier epoch does not replace a step; what it wrote after the claim counts for nothing."""
+    store = Store(tmp_path)
+    old, new = claim(tmp_path), claim(tmp_path)
+    store.decide({"step": 1, "epoch": new, "batch": 7})
+    store.decide({"step": 1, "epoch": old, "batch": 8})
+    assert store.get("steps", 1)["batch"] == 7
+    store.decide({"step": 2, "epoch": old, "batch": 8})
+    store.decide({"step": 2, "epoch": new, "batch": 9})
+    assert store.get("steps", 2) == {"step": 2, "epoch": new, "batch": 9}
+
+
+def test_cells_refuse_requests_and_logs_of_another_epoch(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.epoch = driver.run = claim(tmp_path)
+    cell = Cell(driver.store, 0, NUMBER, {})
+    given = driver.routed({n: p[:10] for n, p in drawn(2, 10).items()})[0]
+    nothing = driver.routed({})[0]
+    first = driver.header(flush=False)
+    answer = cell.step(first, given)
+    driver.note([answer])
+    second = driver.header(flush=False)
+    taken = claim(tmp_path)
+    with pytest.raises(StateError, match="another driver has taken over"):
+        cell.step(second, given)
+    assert driver.store.logs(0) == [1]
+    # The new driver goes on with a step of the old one, but not with another step that the old one logged under its number.
+    again = Cell(driver.store, 0, NUMBER, {}).step({**first, "run": taken}, nothing)
+    assert again["rows"] == answer["rows"] != {}
+    with pytest.raises(StateError, match="step 1 was logged in epoch"):
+        Cell(driver.store, 0, NUMBER, {}).step({**first, "run": taken, "epoch": taken}, nothing)
+
+
+def test_an_old_driver_takes_a_step_after_the_new_one_has_connected(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = Kept()
+
+    def connected() -> Any:
+        session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        session.query("SELECT x FROM a [RANGE 10]", name="q").foreach_batch(kept)
+        return session
+
+    def run(session: Any, rows: range) -> None:
+        session.push("a", [{"ts": x, "x": x} for x in rows])
+        handle = session.start(trigger={"availableNow": True})
+        handle.awaitTermination()
+
+    old = connected()
+    run(old, range(10))
+    new = connected()
+    old.flow.flush()  # a step without rows
+    run(new, range(10, 20))
+    with pytest.raises(StateError, match="another driver has taken over the checkpoint"):
+        old.flow.flush()
+    run(new, range(20, 30))
+    assert [row[0] for row in kept.rows(["x"])] == sorted(range(30), key=lambda x: repr((x,)))
+    for session in (old, new):
+        session.flow.close()
