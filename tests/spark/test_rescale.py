@@ -100,7 +100,8 @@ def test_a_log_that_does_not_reach_back(
             there.push("a", rows[:1])
             run(there)
             store = there.flow.store
-            cells.Cell(store, 0, 1, {}).step(store.get("steps", 2), pa.table({}))
+            header = {**store.get("steps", 2), "run": there.flow.epoch}
+            cells.Cell(store, 0, 1, {}).step(header, pa.table({}))
             assert store.states(0) == [2]
             store.forget_cell(0, 2, 0)
         assert there.flow.cells == 1
