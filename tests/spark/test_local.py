@@ -38,3 +38,7 @@ def test_a_cold_machine_is_told_once_why_the_first_steps_take_long(
     local.say_if_cold(spark)
     (line,) = capsys.readouterr().err.splitlines()
     assert "`penstock warm` compiles them all" in line
+    monkeypatch.setattr(local, "_said_cold", False)
+    local.do_not_say_cold()
+    local.say_if_cold(spark)
+    assert capsys.readouterr().err == ""

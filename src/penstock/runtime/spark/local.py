@@ -84,6 +84,12 @@ def use_this_python(spark: SparkSession) -> None:
 _said_cold = False
 
 
+def do_not_say_cold() -> None:
+    """The caller has compiled what its flow needs."""
+    global _said_cold  # noqa: PLW0603 - of this process
+    _said_cold = True
+
+
 def say_if_cold(spark: SparkSession) -> None:
     """Worker processes write to logs of their own: a user who waits for them to compile sees nothing else."""
     global _said_cold  # noqa: PLW0603 - once in a process

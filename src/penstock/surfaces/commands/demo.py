@@ -219,7 +219,7 @@ def _embedded(console: Console) -> Demo:
 
 
 def _on_spark(console: Console, master: str | None, checkpoint: str | None) -> Demo:
-    from penstock.runtime.spark.local import local_spark
+    from penstock.runtime.spark.local import do_not_say_cold, local_spark
 
     spark = None
     with (
@@ -234,6 +234,7 @@ def _on_spark(console: Console, master: str | None, checkpoint: str | None) -> D
             # Here where its notice is seen, and once instead of in every worker process.
             describe("loading kernels")
             LocalDemo().minutes(0, Traffic(SEED))
+            do_not_say_cold()
             describe("starting Spark")
             spark = local_spark(master, "penstock demo", log=Path(logs) / "spark.log")
             return SparkDemo(spark, folder)
