@@ -59,12 +59,12 @@ class Outcome:
         return self
 
 
-def run(seeds: range, least: int = 50, most: int = 200_000, kept: int = 20) -> Outcome:
+def run(seeds: range, least: int = 50, most: int = 200_000, kept: int = 20, dense: bool = False) -> Outcome:
     """Checks every seed; stops after `kept` failures."""
     outcome = Outcome()
     start = time.process_time()
     for seed in seeds:
-        case = draw.make(seed, least, most)
+        case = draw.make(seed, least, most, dense)
         outcome.cases += 1
         outcome.rows += case.rows
         if case.rows >= LARGE:

@@ -16,7 +16,7 @@ from ..scalar import DUCK_TYPES
 from .course import BEGINNING, Case
 from .play import Heard, record
 
-FEWEST_INSTANTS, MOST_INSTANTS, MOST_ROWS = 12, 1500, 1_000_000
+FEWEST_INSTANTS, MOST_INSTANTS, MOST_ROWS = 12, 1500, 2_000_000
 """Instants at which the changes of one query are added up, and rows of a stream times instants."""
 NEVER = 2**62
 

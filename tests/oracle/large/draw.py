@@ -42,12 +42,12 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def make(seed: int, least: int = 50, most: int = 200_000) -> Case:
-    """The case of this seed, with between `least` and `most` rows, drawn log-uniformly."""
+def make(seed: int, least: int = 50, most: int = 200_000, dense: bool = False) -> Case:
+    """The case of this seed, with between `least` and `most` rows, drawn log-uniformly; `dense`: rows at many instants."""
     rng = random.Random(f"penstock large {seed}")
     total = int(least * (most / least) ** rng.random())
     timestamps = rng.random() < 0.15
-    streams = _streams(rng, total)
+    streams = _streams(rng, total, dense)
     span = max(int(s.ts.max() - s.ts.min()) for s in streams) or 1
     kinds = {s.name: s.kind for s in streams[0].series if s.kind != "TIME"}
     names = tuple(s.name for s in streams)
@@ -84,14 +84,14 @@ def _options(rng: random.Random) -> tuple[tuple[str, Any], ...]:
 # -- data -------------------------------------------------------------------------------------------------
 
 
-def _streams(rng: random.Random, total: int) -> tuple[Stream, ...]:
+def _streams(rng: random.Random, total: int, dense: bool) -> tuple[Stream, ...]:
     count = rng.choice((1, 2, 2, 2, 3))
     shares = [rng.choice((1, 1, 1, 0.3, 0.03)) for _ in range(count)]
     sizes = [max(int(total * share / sum(shares)), 1) for share in shares]
     n = max(sizes)
-    span = max(int(n * rng.choice((0.0025, 0.01, 0.1, 1, 3))), 4)
+    span = max(int(n * rng.choice((1, 3) if dense else (0.0025, 0.01, 0.1, 1, 3))), 4)
     origin = rng.choice((0, 0, 0, -(10**6), 10**12))
-    style = rng.choice(("steps", "steps", "random", "bursts"))
+    style = rng.choice(("steps", "random") if dense else ("steps", "steps", "random", "bursts"))
     delay = rng.choice((0, 0, 0, span // 50))
     kinds = {"k": rng.choice(KEYS), "u": rng.choice(KEYS), "g": rng.choice(GROUPS)}
     nulls = {c: rng.choice((0, 0, 0.01, 0.2)) for c in "kuxg"}
