@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import StateError
+from penstock.runtime.spark import handle
 from penstock.runtime.spark.cell import Cell
 from penstock.runtime.spark.epoch import KEPT, claim, must_hold
 from penstock.runtime.spark.store import Store
@@ -88,3 +89,23 @@ def test_an_old_driver_takes_a_step_after_the_new_one_has_connected(
     assert [row[0] for row in kept.rows(["x"])] == sorted(range(30), key=lambda x: repr((x,)))
     for session in (old, new):
         session.flow.close()
+
+
+def test_a_driver_without_rows_notices_that_another_has_taken_over(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "CLAIM_CHECK", 0.2)
+
+    def connected() -> Any:
+        session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        session.query("SELECT x FROM a [RANGE 10]", name="q")
+        return session
+
+    idle = connected().start(trigger={"processingTime": "1 second"})
+    newer = connected()
+    newer.flow.epoch = claim(newer.flow.store.root)
+    with pytest.raises(StateError, match="another driver has taken over the checkpoint"):
+        idle.awaitTermination(60)
+    assert not idle.isActive
+    newer.flow.close()

@@ -127,6 +127,10 @@ class Flow:
         """The last of Spark's batches for which a step was decided."""
         self._go_back()
 
+    def must_hold(self) -> None:
+        """Refuse to go on once another driver has taken over the checkpoint."""
+        must_hold(self.store.root, self.epoch)
+
     def _take_over(self) -> None:
         """Claim the checkpoint, and go on from where the driver before has left it."""
         updates = [place.name for number, place in self.store.updates() if number <= self.step]
@@ -331,7 +335,7 @@ class Flow:
             return self.store.get("steps", self.step)
         if self.step > self.done:  # it has failed, and Spark went on
             raise StateError(f"step {self.step} has not been done", hint="start the flow again")
-        must_hold(self.store.root, self.epoch)
+        self.must_hold()
         step = self.step + 1
         for name in self.declared.queries:
             if name not in self.declared.since:
@@ -364,7 +368,7 @@ class Flow:
             "again": again,
         }
         self.store.decide(header)
-        must_hold(self.store.root, self.epoch)  # before any cell is asked
+        self.must_hold()  # before any cell is asked
         self._updates.held()
         self.clocks.forget_told()
         self.step = step
@@ -478,7 +482,7 @@ class Flow:
                 sink(step, counted)
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
-            must_hold(self.store.root, self.epoch)
+            self.must_hold()
             self.store.put("done", step, self.known.json())
             self.done = step
         if not header["again"]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 QUIET = 1.0
 """Seconds without a batch after which cells are brought to the clock."""
+CLAIM_CHECK = 5.0
+"""Seconds between two looks whether another driver has taken over the checkpoint."""
 
 
 class Handle:
@@ -36,8 +38,12 @@ class Handle:
     def _watching(self) -> None:
         try:
             seen = len(self._flow.progress), time.monotonic()
+            checked = time.monotonic()
             while self._query is not None and self._query.isActive:
                 time.sleep(0.05)
+                if time.monotonic() - checked > CLAIM_CHECK:  # a flow without rows takes no step
+                    checked = time.monotonic()
+                    self._flow.must_hold()
                 if self._flow.step != seen[0]:
                     seen = self._flow.step, time.monotonic()
                 elif self._flow.is_behind and not self._ends and time.monotonic() - seen[1] > QUIET:
