@@ -66,8 +66,8 @@ store.put("steps", 1, {"step": 1})
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 try:
     store.put("steps", 1, {"step": 2, "long": "x" * 1000})
-except OSError as error:
-    print(error.errno)
+except StateError as error:
+    print(error.__cause__.errno)
 print(store.get("steps", 1))
 """
 

@@ -163,7 +163,7 @@ def test_rows_stop_at_once_where_nobody_stands_behind_their_partners() -> None:
 
 def test_horizons_rest_where_all_are_supported() -> None:
     """Every row of a has partners in b and in c: what is asked in trials is seldom denied, and nothing is kept."""
-    session, query = chain()
+    session, query = chain(unread_bytes=1 << 32)
     fed(session, 3000, 4)
     (walk,) = walks(session)
     assert walk._questions.kept == []

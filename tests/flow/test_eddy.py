@@ -125,7 +125,7 @@ class Bench:
         self.live = [one for one in self.live if one[2] is not member]
 
     def batch(self, rows: dict[str, list[Any]]) -> Batch:
-        columns = self.session._read(rows, self.session.catalog.streams["a"].schema, frozenset([0]))
+        columns = self.session._read_stream(rows, self.session.catalog.streams["a"])
         own = tuple(c.copy() for c in columns)
         return Batch(own[0].values, own[0].values, own)
 

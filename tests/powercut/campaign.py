@@ -26,8 +26,9 @@ import penstock
 from penstock.runtime.spark import cell
 from penstock.runtime.spark.handle import Handle
 from penstock.runtime.spark.local import local_spark
-from tests.chaos.campaign import drawn, kill, processes
+from tests.chaos.campaign import drawn
 from tests.chaos.job import QUERIES, declared
+from tests.chaos.processes import kill, workers
 
 from .mounted import Volatile, mounted
 from .volatile import Loss
@@ -120,9 +121,8 @@ class PowerCuts:
 
     def _stop(self, handle: Handle | None) -> None:
         """The machine is off: nothing of the run goes on."""
-        for process in processes("penstock.runtime.spark"):
-            if str(self.checkpoint) in _command(process):
-                kill(process)
+        for process in workers(self.checkpoint):
+            kill(process)
         if handle is not None:
             with contextlib.suppress(OSError):  # its mark in the checkpoint cannot be removed
                 handle.stop()
@@ -161,13 +161,6 @@ class PowerCuts:
             if got != expected:
                 found.append(f"the view of {name}: {shown.num_rows} rows, {expected.total()} expected")
         return found
-
-
-def _command(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
 
 
 def run(spark: SparkSession, cuts: int, seed: int, folder: Path) -> tuple[PowerCuts, list[str]]:

@@ -100,6 +100,6 @@ def test_remote_places_are_like_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["nowhere://host/a", "dbfs:/a", "hdfs://127.0.0.1:9/a"])
-def test_what_cannot_be_opened_is_refused(place: str) -> None:
+def test_what_cannot_be_opened_is_refused(quick: SparkSession, place: str) -> None:
     with pytest.raises(penstock.StateError, match="cannot be opened"):
-        penstock.connect(object(), checkpoint=place, cells=2)
+        penstock.connect(quick, checkpoint=place, cells=2)

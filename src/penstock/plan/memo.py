@@ -1,7 +1,8 @@
-"""Functions of a plan's nodes that are computed once a node: plans may share subplans, and recursion would not."""
+"""Functions of a plan's nodes that are computed once a node: plans may share subplans."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,23 +10,22 @@ from penstock.plan.nodes import Node
 
 T = TypeVar("T")
 
-MOST_NODES = 1 << 14
-"""Remembered by one function before it forgets all of them."""
-
 
 def once_a_node(function: Callable[[Node], T]) -> Callable[[Node], T]:
-    """The function with its last results, by the identity of nodes: these never change."""
-    known: dict[int, tuple[Node, T]] = {}
+    """A recursive function that visits a shared subplan once in a call; nothing outlives the call."""
+    local = threading.local()
 
     def remembering(node: Node) -> T:
-        found = known.get(id(node))
-        if found is not None and found[0] is node:
-            return found[1]
-        made = function(node)
-        if len(known) >= MOST_NODES:
-            known.clear()
-        known[id(node)] = node, made
-        return made
+        known: dict[int, tuple[Node, T]] | None = getattr(local, "known", None)
+        if known is None:  # the outermost call
+            local.known = {}
+            try:
+                return function(node)
+            finally:
+                local.known = None
+        if id(node) not in known:
+            known[id(node)] = node, function(node)  # the node too: its identity must stay its own
+        return known[id(node)][1]
 
     remembering.__doc__ = function.__doc__
     return remembering

@@ -50,8 +50,8 @@ class SparkSession(Session):
                 hint="steps are replayed after a crash, and must be worth the same again",
             )
         self.spark = spark
-        use_this_python(spark)
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
+        use_this_python(spark)
         # One lock for both: steps hold it, and so do sinks, whose functions may use the session.
         self.lock = self.flow.lock
         self._frames: dict[str, Any] = {}

@@ -283,7 +283,12 @@ class Flow:
         """A step without rows would do something."""
         if self.known.behind or bool(self._updates):
             return True
-        return self.clocks.is_behind(self.known.watermarks, self.declared.streams, self._read())
+        if not self.lock.acquire(blocking=False):  # a step runs, or declarations change
+            return False
+        try:
+            return self.clocks.is_behind(self.known.watermarks, self.declared.streams, self._read())
+        finally:
+            self.lock.release()
 
     def _read(self) -> set[str]:
         """The streams that some query reads."""

@@ -238,8 +238,13 @@ class Store:
 
 def write_json(path: Place, content: dict[str, Any], *, once: bool = False) -> None:
     body = json.dumps(content, separators=(",", ":")).encode()
-    with whole(path, once=once) as file:
-        file.write(_MARK + f"{zlib.crc32(body):08x}\n".encode() + body)
+    try:
+        with whole(path, once=once) as file:
+            file.write(_MARK + f"{zlib.crc32(body):08x}\n".encode() + body)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise StateError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def read_json(path: Place) -> dict[str, Any]:
