@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from .campaign import run
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # no file closes without power
 def test_a_flow_survives_power_cuts(tmp_path: Path) -> None:
     needed.java()
     needed.mounts()
@@ -21,3 +23,4 @@ def test_a_flow_survives_power_cuts(tmp_path: Path) -> None:
     campaign, differences = run(local_spark("local[2,8]", "power cuts"), cuts, 1, tmp_path)
     assert differences == []
     assert campaign.cuts.total() == cuts
+    gc.collect()
