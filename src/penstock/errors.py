@@ -75,4 +75,4 @@ class StreamWarning(UserWarning):
 
 
 class UnreadWarning(UserWarning):
-    """Changes of a query that nobody reads take much memory."""
+    """The unread changes of a query take much memory."""

@@ -47,7 +47,7 @@ def readings(root: Node) -> Iterator[Reading]:
 def _readings(
     node: Node, needed: Needed, predicates: tuple[Expression, ...], seen: set[int]
 ) -> Iterator[Reading]:
-    if isinstance(node, Shared):  # all of it is read, whoever reads it
+    if isinstance(node, Shared):  # all columns are read
         if id(node) in seen:
             return
         seen.add(id(node))

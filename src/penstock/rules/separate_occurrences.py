@@ -1,7 +1,7 @@
 """Gives every occurrence of a subplan its own nodes.
 
 Rules may put one subplan into several places. A running plan finds operators, stages and state by the identity of their node, so no two places may share one;
-but for `Shared`, which runs once whoever reads it.
+but for `Shared`, which runs once for all its readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of a query that nobody has read: counted in bytes, and discarded as a whole beyond a bound, with a warning first.
+"""Unread changes of a query: counted in bytes, and discarded as a whole beyond a bound, with a warning first.
 
 Invariant  nothing is discarded silently: it is said at half the bound, and the next read after it is a `StateError`.
 Cost       bytes are counted anew when a quarter more batches wait than at the last count.

@@ -30,7 +30,7 @@ class Options:
     `sampling_relative`, as a share of the mean; `sampling_memory`: how many rows of windows they may hold.
     `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`.
     `keep_late`: so many rows of a stream, the newest, are kept for `late` and as many for `ahead`; all are counted.
-    `unread_bytes`: changes of a query that nobody reads may take so many bytes (None: any); beyond they are discarded, and the next read says so.
+    `unread_bytes`: unread changes of a query may take so many bytes (None: any); beyond they are discarded, and the next read says so.
     `query_bytes`: what a query remembers may take so many bytes (None: any); beyond, it stops with an error, and the others go on. Embedded only:
     on Spark executors have limits of their own."""
 

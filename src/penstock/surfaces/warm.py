@@ -397,7 +397,7 @@ PHASES: tuple[tuple[str, Callable[[], None]], ...] = (
     ("joins on demand", _asking),
     ("trees of joins", _trees),
 )
-"""What is run, the most common first: whoever stops in the middle keeps what was compiled."""
+"""What is run, the most common first: an interrupted run keeps what was compiled."""
 
 
 def warm(shown: Callable[[str], None] = lambda _: None) -> Warmed:

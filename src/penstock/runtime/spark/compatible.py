@@ -1,7 +1,7 @@
 """Which declarations a checkpoint can go on with: those it holds, and changes that its state can follow.
 
 Accepted    another text of a query with the same meaning; another delay; integer columns that become wider; more columns
-            of a stream; more streams, tables and queries; fewer queries. Functions that no query of before calls.
+            of a stream; more streams, tables and queries; fewer queries. Functions that no earlier query calls.
 Refused     what would make an answer something else under its name. Every error says what would work instead.
 
 A stream with other columns takes other state: its cells are made anew from the logged rows (`rescale`).

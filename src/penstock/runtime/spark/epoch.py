@@ -23,7 +23,7 @@ from penstock.runtime.spark.places import Place
 from penstock.runtime.spark.store import read_json, write_json
 
 KEPT = 8
-"""Claims that stay, for whoever looks into the checkpoint."""
+"""Old claims that are kept for inspection."""
 
 
 def claim(root: Place) -> str:

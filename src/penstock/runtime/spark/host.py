@@ -338,4 +338,4 @@ if __name__ == "__main__":
     number, cells, keeper = map(int, numbers)
     serve(Path(base), flow, root, number, cells, keeper, sys.stdin.buffer.read())
     sys.stderr.flush()
-    os._exit(0)  # nobody waits for what a thread may still be at
+    os._exit(0)  # without waiting for threads

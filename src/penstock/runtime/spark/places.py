@@ -215,7 +215,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _is_shared(folder: Path) -> bool:
-    """Whether the group, and nobody else, may write here."""
+    """Whether the group, and no other user, may write here."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_IWGRP) and not mode & stat.S_IWOTH
 

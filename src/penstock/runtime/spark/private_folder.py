@@ -2,7 +2,7 @@
 
 Threat     another user of the machine makes the directory first, or puts a link where a file is to be: he would then receive rows
            and functions, forge answers, or have files of ours truncated.
-Invariant  a directory belongs to this user and nobody else may enter it, or it is refused. Files in it are opened relative to the
+Invariant  a directory belongs to this user and no other may enter it, or it is refused. Files in it are opened relative to the
            open directory, never through a link.
 """
 

@@ -146,7 +146,7 @@ class Store:
         return (found[-1], self.get(kind, found[-1])) if found else None
 
     def epoch_of(self, step: int) -> str | None:
-        """In which epoch a step was decided; None: it is so long ago that nobody knows."""
+        """In which epoch a step was decided; None: it is no longer recorded."""
         place = self.root / "steps" / f"{step:012d}.json"
         return str(read_json(place)["epoch"]) if place.exists() else None
 

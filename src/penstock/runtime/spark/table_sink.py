@@ -61,7 +61,7 @@ class TableSink:
 
     def __call__(self, frame: DataFrame, step: int) -> None:
         if self._sink is None or not self._spark.catalog.tableExists(self._name):
-            self.prepare(self._schema)  # somebody has dropped it
+            self.prepare(self._schema)  # it was dropped meanwhile
         assert self._sink is not None
         self._sink(frame, step)
         self._spark.catalog.refreshTable(self._name)

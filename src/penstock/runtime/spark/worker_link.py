@@ -151,7 +151,7 @@ def heartbeat(link: socket.socket) -> Iterator[None]:
     done = threading.Event()
 
     def beat() -> None:
-        with contextlib.suppress(OSError):  # the task is gone: whoever writes the answer will notice
+        with contextlib.suppress(OSError):  # the task is gone: writing the answer will fail
             while not done.wait(HEARTBEAT):
                 link.sendall(_LENGTH.pack(0))
 
