@@ -115,6 +115,14 @@ class Select:
         return any(kind != "inner" for kind in self.kinds)
 
     @property
+    def keeps_lookups(self) -> bool:
+        """The only outer join is a stream's rows LEFT JOIN a table that they are looked up in as they come."""
+        *before, last = self.kinds or ("inner",)
+        source = self.sources[-1]
+        looked_up = isinstance(source, TableSource) and not source.retroactive
+        return looked_up and last == "left" and all(kind == "inner" for kind in before)
+
+    @property
     def conjuncts(self) -> tuple[Expr, ...]:
         return tuple(c for on in self.on if on for c in on) + self.where
 
@@ -382,7 +390,7 @@ def _edge(query: Relation) -> frozenset[str]:
 
 
 def _joined(query: Select) -> frozenset[str]:
-    if query.anti or query.is_outer:
+    if query.anti or (query.is_outer and not query.keeps_lookups):
         return frozenset({"STRICT"})
     sides = [_source(s) for s in query.sources if not (isinstance(s, TableSource) and not s.retroactive)]
     return sides[0] if len(sides) == 1 else _merge(tuple(sides))

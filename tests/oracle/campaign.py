@@ -20,23 +20,30 @@ from .shrink import smallest
 from .trace import Cut
 
 PATIENCE = 20.0
-"""Seconds after which a case counts as hanging; most take a few hundredths."""
+"""Seconds of the processor after which a case counts as hanging; most take a few hundredths."""
 
 
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in the body when it takes longer; main thread only."""
+    """Raises TimeoutError in the body when it takes more of the processor, or stands still; main thread only."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"no end after {seconds:.0f} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = {
+        signal.SIGPROF: (signal.ITIMER_PROF, seconds),
+        signal.SIGALRM: (signal.ITIMER_REAL, 15 * seconds),
+    }
+    before = {number: signal.signal(number, stop) for number in timers}
+    for timer, patience in timers.values():
+        signal.setitimer(timer, patience)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, _ in timers.values():
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @dataclass
@@ -66,6 +73,7 @@ class Outcome:
     tally: Tally = field(default_factory=Tally)
     cases: int = 0
     seconds: float = 0.0
+    """Of the processor."""
     failures: list[Failure] = field(default_factory=list)
     constructs: Counter[str] = field(default_factory=Counter)
 
@@ -98,36 +106,43 @@ def run(
     kept: int = 20,
     how: Cut | None = None,
     options: dict[str, Any] | None = None,
+    cells: int = 0,
 ) -> Outcome:
-    """Checks every seed, in a session with these options; stops after `kept` failures or when `stop_at` comparisons are reached."""
+    """Checks every seed, in a session with these options and cells; stops after `kept` failures or when `stop_at` comparisons are reached."""
     outcome = Outcome()
-    start = time.perf_counter()
+    start = time.process_time()
     for seed in seeds:
         case = cases.make(seed, enabled, wanted)
         outcome.cases += 1
         outcome.constructs.update(set(+case.constructs()))
         try:
             with limit(PATIENCE):
-                outcome.tally += check_case(case, how, options)
+                outcome.tally += check_case(case, how, options, cells)
         except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
             outcome.failures.append(Failure.of(case, error))
             if len(outcome.failures) >= kept:
                 break
         if outcome.tally.comparisons >= stop_at:
             break
-    outcome.seconds = time.perf_counter() - start
+    outcome.seconds = time.process_time() - start
     return outcome
 
 
-def minimised(failure: Failure, seconds: float = 20.0, how: Cut | None = None) -> Failure:
-    """The same kind of failure on a smaller case."""
+def minimised(
+    failure: Failure,
+    seconds: float = 20.0,
+    how: Cut | None = None,
+    options: dict[str, Any] | None = None,
+    cells: int = 0,
+) -> Failure:
+    """The same kind of failure on a smaller case, with the same options and cells."""
     last = failure
 
     def fails(case: Case) -> bool:
         nonlocal last
         try:
             with limit(PATIENCE):
-                check_case(case, how)
+                check_case(case, how, options, cells)
         except Exception as error:  # noqa: BLE001 — whatever the engine raises is a finding
             found = Failure.of(case, error)
             if found.kind == failure.kind:

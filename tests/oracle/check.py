@@ -6,8 +6,13 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self
+
+from penstock.plan.catalog import Catalog
+from penstock.runtime.cells import Cells
+from penstock.surfaces.options import Options
 
 from . import duck, lifetimes
 from .algebra import Relation, ToStream, is_grouped, patterns, streams, tables
@@ -63,13 +68,22 @@ def run_case(case: Case, how: Cut | None = None, options: dict[str, Any] | None 
     return check_case(case, how, options).comparisons
 
 
-def check_case(case: Case, how: Cut | None = None, options: dict[str, Any] | None = None) -> Tally:
+def check_case(
+    case: Case, how: Cut | None = None, options: dict[str, Any] | None = None, cells: int = 0
+) -> Tally:
+    """Runs one case, in so many cells if there are any, and holds what it returned against what is true."""
     how = how or Cut(("random", "random", "whole", "single")[case.seed % 4], case.seed)
     try:
-        trace = record(case, how, options)
+        trace = record(case, how, options, engine=partial(in_cells, cells, options) if cells else None)
     except Breach as breach:
         raise Mismatch(str(breach), case) from breach
     return judge(case, trace)
+
+
+def in_cells(cells: int, options: dict[str, Any] | None, catalog: Catalog) -> Cells:
+    """Several engines that share the work of one."""
+    given = Options(**(options or {}))
+    return Cells(catalog, cells, upkeep=given.upkeep, policies=given.policies)
 
 
 def judge(case: Case, trace: Trace) -> Tally:

@@ -65,7 +65,9 @@ class Scope:
 @cache
 def _connect() -> duckdb.DuckDBPyConnection:
     """One connection per process; each world replaces the one before."""
-    return duckdb.connect(config={"threads": 1})
+    con = duckdb.connect(config={"threads": 1})
+    con.execute("SET enable_progress_bar = false")
+    return con
 
 
 def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
@@ -82,9 +84,9 @@ def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
     else:
         body = f"FROM {', '.join(_source(s, scope, stamped or dated) for s in query.sources)}"
         where = [f"{alias}.__tau = {tau}" for alias in clocked[1:]]
-    latest = f"greatest({', '.join(f'{alias}.__ts' for alias in clocked)})"
+    latest = _latest(clocked)
     for source in query.sources:
-        if _is_nrr(source):
+        if _is_nrr(source) and not query.is_outer:
             where.append(f"{latest} >= {source.alias}.__since AND {latest} < {source.alias}.__until")
     where += [duck(c) for c in (query.where if query.is_outer else query.conjuncts)]
     if query.anti:
@@ -107,11 +109,21 @@ def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
     return f"SELECT {distinct}{tau} AS __tau, {items}{stamp} {body}{_where(where)}{group}{having}"
 
 
+def _latest(aliases: list[str]) -> str:
+    """When a joined row becomes true."""
+    return f"greatest({', '.join(f'{alias}.__ts' for alias in aliases)})"
+
+
 def _chain(query: Select, scope: Scope) -> tuple[str, str]:
     """FROM of a chain with outer joins, and the τ of its rows."""
     text, tau = f"FROM {_source(query.sources[0], scope, False)}", f"{query.sources[0].alias}.__tau"
-    for source, on, kind in zip(query.sources[1:], query.on, query.kinds, strict=True):
-        conditions = [f"{source.alias}.__tau = {tau}", *map(duck, on or ())]
+    for place, (source, on, kind) in enumerate(zip(query.sources[1:], query.on, query.kinds, strict=True), 1):
+        if _is_nrr(source):  # the last one, after inner joins only
+            latest = _latest([s.alias for s in query.sources[:place]])
+            matches = [f"{latest} >= {source.alias}.__since AND {latest} < {source.alias}.__until"]
+        else:
+            matches = [f"{source.alias}.__tau = {tau}"]
+        conditions = [*matches, *map(duck, on or ())]
         text += f" {kind.upper()} JOIN {_source(source, scope, False)} ON {' AND '.join(conditions)}"
         if kind in ("right", "full"):
             tau = f"coalesce({source.alias}.__tau, {tau})"
@@ -147,10 +159,12 @@ def _window(source: StreamSource, scope: Scope) -> str:
     window = source.window
     seen = f"r.ts > {scope.since} AND r.ts <= __tau"
     rows = f"FROM w_taus JOIN w_{source.stream} r ON {seen}"
-    if window.kind == "rows":
-        partition = ", ".join(["__tau", *(f"r.{p}" for p in window.partition)])
-        order = f"row_number() OVER (PARTITION BY {partition} ORDER BY r.ts DESC, r.__seq DESC)"
-        return f"SELECT __tau, r.ts AS __ts, r.* {rows} QUALIFY {order} <= {window.count}"
+    if window.kind == "rows":  # a row is displaced by the one that comes `count` rows after it
+        partition = f"PARTITION BY {', '.join(window.partition)} " if window.partition else ""
+        displaced = f"lead(ts, {window.count}) OVER ({partition}ORDER BY ts, __seq)"
+        ordered = f"SELECT *, {displaced} AS __end FROM w_{source.stream} WHERE ts > {scope.since}"
+        alive = "r.ts <= __tau AND (r.__end IS NULL OR __tau < r.__end)"
+        return f"SELECT __tau, r.ts AS __ts, r.* EXCLUDE (__end) FROM w_taus JOIN ({ordered}) r ON {alive}"
     if not window.is_range:
         return f"SELECT __tau, r.ts AS __ts, r.* {rows}"
     start, end = _ceiling("r.ts", window.slide), _ceiling(f"(r.ts + {window.length})", window.slide)

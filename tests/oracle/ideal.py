@@ -28,6 +28,8 @@ def perfect(case: Case) -> Trace:
         start = max(since, -(2**61))
         answers = oracle.answers(inner, since, sorted({start, *instants, world.clock}))
         due = None if isinstance(query, ToStream) else due_changes(world, query, since, world.clock)
+        if isinstance(query, ToStream) and instants[:1] == [start + 1]:
+            answers[start] = []  # nothing was there yet, not even a global aggregate's row
         if due is None:
             due = list(
                 differences(query.kind if isinstance(query, ToStream) else "", answers, [start, *instants])

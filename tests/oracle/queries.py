@@ -120,7 +120,7 @@ class Maker:
             depth = 0
         sources = self.sources(depth, joinable=shape != "anti" or self.chance(0.2))
         self.taken = []
-        anti_source = self.source(depth, 1, 15) if shape == "anti" else None
+        anti_source = self.anti_source(depth) if shape == "anti" else None
         self.root = root
         columns = self.columns(sources)
         kinds = self.outer(sources)
@@ -145,6 +145,8 @@ class Maker:
         """Sometimes: the kinds of joins of a chain of which some are outer."""
         some = [kind for kind in ("left", "right", "full") if f"{kind}_join" in self.on]
         plain = any(isinstance(s, TableSource) and not s.retroactive for s in sources)
+        if plain and "left_join" in self.on and self.chance(0.35):  # as looked up when a row comes
+            return (*("inner",) * (len(sources) - 2), "left")
         if plain or not some or not 1 < len(sources) < 5 or not self.chance(0.35):
             return ()
         kinds = tuple(self.rng.choice((*some, "inner")) for _ in sources[1:])
@@ -181,6 +183,12 @@ class Maker:
             return self.subquery(depth)
         self.used += 1
         return StreamSource(stream := self.stream(), self.alias(), self.window(stream, ways, longest))
+
+    def anti_source(self, depth: int) -> Source:
+        tables = [table for table in self.schema.tables if table.retroactive]
+        if tables and self.chance(0.2):
+            return TableSource(tables[0].name, self.alias("u"), True)
+        return self.source(depth, 1, 15)
 
     def subquery(self, depth: int) -> SubSource:
         """A query in FROM, or in WITH; that may be read again."""

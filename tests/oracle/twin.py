@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
 from .model import BEGINNING, World
@@ -78,6 +78,8 @@ class Moment:
 
     def chain(self, query: Select) -> list[tuple[Env, int]]:
         """A chain of joins of which some are outer, from left to right."""
+        if query.keeps_lookups:
+            return self.looked_up(query)
         first, *others = query.sources
         left = [self.named(first, row) for row, _ in self.rows(first)]
         nothing = self.nulls(first)
@@ -95,6 +97,17 @@ class Moment:
                 made += [{**nothing, **b} for j, b in enumerate(right) if j not in met]
             left, nothing = made, {**nothing, **self.nulls(source)}
         return [(env, self.tau) for env in left if holds(query.where, env)]
+
+    def looked_up(self, query: Select) -> list[tuple[Env, int]]:
+        """Inner joins, and then LEFT JOIN with a table as it was when the joined row became true."""
+        *streams, table = query.sources
+        made: list[tuple[Env, int]] = []
+        rows = self.inner(replace(query, sources=tuple(streams), on=query.on[:-1], where=(), kinds=()))
+        for env, ts in rows:
+            found = [{**env, **self.named(table, row)} for row, _ in self.matching(table, ts)]
+            met = [one for one in found if holds(query.on[-1] or (), one)]
+            made += [(one, ts) for one in met or [{**env, **self.nulls(table)}]]
+        return [(env, ts) for env, ts in made if holds(query.where, env)]
 
     def nulls(self, source: Source) -> Env:
         return self.named(source, (None,) * len(self.names(source)))

@@ -16,7 +16,7 @@ from .report import script
 from .shrink import smallest
 
 PATIENCE = 120.0
-"""Seconds after which a case counts as hanging; most take less than two."""
+"""Seconds of the processor after which a case counts as hanging; most take less than two."""
 
 
 @dataclass
@@ -59,12 +59,19 @@ class Outcome:
         return self
 
 
-def run(seeds: range, least: int = 50, most: int = 200_000, kept: int = 20, dense: bool = False) -> Outcome:
+def run(
+    seeds: range,
+    least: int = 50,
+    most: int = 200_000,
+    kept: int = 20,
+    dense: bool = False,
+    lean: float = 1.0,
+) -> Outcome:
     """Checks every seed; stops after `kept` failures."""
     outcome = Outcome()
     start = time.process_time()
     for seed in seeds:
-        case = draw.make(seed, least, most, dense)
+        case = draw.make(seed, least, most, dense, lean)
         outcome.cases += 1
         outcome.rows += case.rows
         if case.rows >= LARGE:

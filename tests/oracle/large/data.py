@@ -1,10 +1,10 @@
-"""Streams as NumPy expressions: short to print, quick to make, and cut to any slice of their rows."""
+"""Streams and tables as NumPy expressions: short to print, quick to make, and cut to any slice of their rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,16 @@ import pyarrow.compute as pc
 PRELUDE = '''\
 def draw(seed):
     return np.random.default_rng(seed)
+
+
+def zipf(seed, n, values, top):
+    """Values below `values`; the one of rank r comes some `top` / r times, and what is left over is spread evenly."""
+    rng = draw(seed)
+    ranks = np.arange(1, min(values, 5000) + 1)
+    weights = np.minimum(top / ranks / max(n, 1), 0.5 / ranks / np.log(len(ranks) + 2))
+    edges = np.cumsum(weights)
+    drawn = rng.random(n)
+    return np.where(drawn < edges[-1], np.searchsorted(edges, drawn), rng.integers(0, values, n))
 
 
 def column(values, kind, mask=None):
@@ -53,13 +63,12 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """`n` rows in arrival order, of which `rows` are there."""
+class Rows:
+    """`n` rows in order, of which `rows` are there."""
 
     name: str
     n: int
     series: tuple[Series, ...]
-    delay: int = 0
     rows: tuple[int, int, int] = (0, 2**40, 1)
     """start, stop, step"""
 
@@ -70,21 +79,28 @@ class Stream:
 
     @property
     def table(self) -> pa.Table:
-        return _table(self)
-
-    @property
-    def ts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return _times(self)
+        return _table(self.name, self.n, self.series, self.rows)
 
     def place(self, position: int) -> int:
         """How many of the rows that are there stand before this position of all."""
         start, _, step = self.rows
         return min(max(-(-(position - start) // step), 0), len(self.positions))
 
-    def cut(self, start: int, stop: int, step: int = 1) -> Stream:
+    def cut(self, start: int, stop: int, step: int = 1) -> Self:
         """Some of the rows that are there, counted among these."""
         left = self.positions[start:stop:step]
         return replace(self, rows=(left.start, left.stop, left.step))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Rows):
+    """Rows in order of arrival."""
+
+    delay: int = 0
+
+    @property
+    def ts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.asarray(self.table.column("ts"), np.int64)
 
     def ddl(self, timestamps: bool) -> str:
         time = "TIMESTAMP" if timestamps else "BIGINT"
@@ -93,22 +109,25 @@ class Stream:
         return f"CREATE STREAM {self.name} ({columns}) WATERMARK ts DELAY OF INTERVAL {self.delay}{unit}"
 
 
-@lru_cache(maxsize=8)
+@dataclass(frozen=True, slots=True)
+class Table(Rows):
+    """Rows that a table holds at some time; it begins with the first ones, and updates bring the others."""
+
+    retroactive: bool = False
+    first: int = 0
+    """Where the rows end that it begins with."""
+
+
+@lru_cache(maxsize=12)
 def _whole(name: str, n: int, series: tuple[Series, ...]) -> pa.Table:
     names = {**_NAMES, "n": n, "i": np.arange(n)}
     arrays = [eval(s.array_text(), names) for s in series]
     return pa.table(dict(zip((s.name for s in series), arrays, strict=True)))
 
 
-@lru_cache(maxsize=8)
-def _table(stream: Stream) -> pa.Table:
-    whole = _whole(stream.name, stream.n, stream.series)
-    start, _, step = stream.rows
-    if step == 1:
-        return whole.slice(start, len(stream.positions))
-    return whole.take(pa.array(np.asarray(stream.positions)))
-
-
-@lru_cache(maxsize=8)
-def _times(stream: Stream) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.asarray(stream.table.column("ts"), np.int64)
+@lru_cache(maxsize=12)
+def _table(name: str, n: int, series: tuple[Series, ...], rows: tuple[int, int, int]) -> pa.Table:
+    whole = _whole(name, n, series)
+    start, stop, step = rows
+    there = range(start, min(stop, n), step)
+    return whole.slice(start, len(there)) if step == 1 else whole.take(pa.array(np.asarray(there)))

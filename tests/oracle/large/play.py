@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..algebra import patterns, sql
-from .course import Advance, Case, Clock, Drop, Look, Push, Register
+from ..algebra import ToStream, patterns, sql
+from ..check import in_cells
+from .course import BEGINNING, Advance, Case, Drop, Look, Push, Register, Update, World
+from .data import Rows
 
 
 @dataclass
@@ -25,20 +27,55 @@ class Heard:
     """(clock, table) at each call of `changes()`."""
 
 
+@dataclass
+class Trace:
+    """What the queries have returned, and what had come by then."""
+
+    queries: list[Heard]
+    world: World
+
+
 class ClockDiffers(AssertionError):
-    """The engine's clock is not where the watermarks put it."""
+    """The engine's clock is not where the watermarks put it, or other rows are late."""
 
 
-def record(case: Case) -> list[Heard]:
+def record(case: Case) -> Trace:
     import penstock
 
     session = penstock.connect(**dict(case.options))
-    clock = Clock(case)
-    heard = [Heard() for _ in case.queries]
-    running: dict[int, Any] = {}
-    session.execute(";".join(s.ddl(case.timestamps) for s in case.streams))
-    for number, event in enumerate(case.events):
-        clock.apply(event)
+    if case.cells:
+        session.engine = in_cells(case.cells, dict(case.options), session.catalog)  # type: ignore[assignment]
+    return Player(case, session).play()
+
+
+class Player:
+    """One case in one session."""
+
+    def __init__(self, case: Case, session: Any) -> None:
+        self.case, self.session = case, session
+        self.world = World(case)
+        self.heard = [Heard() for _ in case.queries]
+        self.running: dict[int, Any] = {}
+
+    def play(self) -> Trace:
+        case, session = self.case, self.session
+        session.execute(";".join(s.ddl(case.timestamps) for s in case.streams))
+        for table in case.tables:
+            content = table.table.slice(0, table.place(table.first))
+            session.create_table(table.name, content, retroactive=table.retroactive)
+        for event in case.events:
+            self.feed(event)
+        late = {s.name: session.late(s.name).num_rows for s in case.streams}
+        expected = {name: came.late for name, came in self.world.came.items()}
+        if late != expected:
+            raise ClockDiffers(f"late rows: expected {expected}, got {late}")
+        return Trace(self.heard, self.world)
+
+    def feed(self, event: Any) -> None:
+        case, session, world = self.case, self.session, self.world
+        if isinstance(event, Update):
+            self.update(event)
+        world.apply(event)
         match event:
             case Push():
                 for batch in batches(case, event):
@@ -47,34 +84,50 @@ def record(case: Case) -> list[Heard]:
                 session.advance(to)
             case Register(index):
                 query = case.queries[index]
-                keep = {"keep": True} if "MONOTONIC" in patterns(query) else {}
-                running[index] = session.query(sql(query), name=f"q{index}", **keep)
-                heard[index].pattern, heard[index].since = running[index].pattern, clock.now
+                kept = not isinstance(query, ToStream) and "MONOTONIC" in patterns(query)
+                running = session.query(sql(query), name=f"q{index}", **({"keep": True} if kept else {}))
+                self.running[index] = running
+                self.heard[index].pattern, self.heard[index].since = running.pattern, world.now
             case Drop(index):
-                running.pop(index).drop()
-            case Look(index, snapshot):
-                if number == len(case.events) - 1 and dict(case.options).get("budget"):
-                    session.drain()
-                look(heard[index], running[index], clock.now, snapshot)
-    late = {s.name: session.late(s.name).num_rows for s in case.streams}
-    if any(late.values()):
-        raise ClockDiffers(f"late rows, and there should be none: {late}")
-    return heard
+                self.running.pop(index).drop()
+            case Look():
+                self.look(event)
+
+    def update(self, event: Update) -> None:
+        table, at = self.case.table(event.table), self.world.at(event)
+        given = {name: between(table, *rows) for name, rows in parts(event).items()}
+        when = {} if at == BEGINNING or (event.ahead is None and at == self.world.now + 1) else {"at": at}
+        some = {name: rows for name, rows in given.items() if rows.num_rows}
+        if some:
+            self.session.update_table(event.table, **some, **when)
+
+    def look(self, event: Look) -> None:
+        heard, query, now = self.heard[event.query], self.running[event.query], self.world.now
+        if now > BEGINNING and self.session.clock != now:
+            raise ClockDiffers(f"the clock is {self.session.clock}, and should be {now}")
+        if self.case.waits:
+            self.session.drain()
+        heard.changes.append((now, query.changes()))
+        if event.snapshot and now > BEGINNING and not isinstance(self.case.queries[event.query], ToStream):
+            heard.snapshots[now] = query.snapshot()
+        heard.until = now
 
 
-def look(heard: Heard, query: Any, now: int, snapshot: bool) -> None:
-    heard.changes.append((now, query.changes()))
-    if snapshot:
-        heard.snapshots[now] = query.snapshot()
-    heard.until = now
+def parts(event: Update) -> dict[str, tuple[int, int]]:
+    return {"insert": event.insert, "delete": event.delete}
+
+
+def between(rows: Rows, start: int, stop: int) -> pa.Table:
+    """The rows that are there between two positions of all."""
+    a, b = rows.place(start), rows.place(stop)
+    return rows.table.slice(a, b - a)
 
 
 def batches(case: Case, event: Push) -> list[pa.Table]:
-    stream = case.stream(event.stream)
-    start, stop = stream.place(event.start), stream.place(event.stop)
-    table = stream.table
+    table = between(case.stream(event.stream), event.start, event.stop)
     if case.timestamps:
         table = table.set_column(0, "ts", table.column("ts").cast(pa.timestamp("us")))
-    count = min(event.batches, max(stop - start, 1))
-    edges = [start + (stop - start) * j // count for j in range(count + 1)]
+    size = table.num_rows
+    count = min(event.batches, max(size, 1))
+    edges = [size * j // count for j in range(count + 1)]
     return [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
