@@ -46,6 +46,7 @@ soak-spark: $(WARM)
 	$(BIN)/python -m tests.spark.soak --minutes $(MINUTES) $(ARGS)
 
 # Kill worker processes, Python workers, and Spark with its driver, again and again; KILLS says how often.
+# With ARGS='--folder DIR' the same command goes on where it was interrupted, and several at once share the rounds.
 KILLS ?= 1000
 chaos: $(WARM)
 	$(BIN)/python -m tests.chaos.campaign --kills $(KILLS) $(ARGS)

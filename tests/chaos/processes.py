@@ -42,11 +42,23 @@ def workers(checkpoint: Path, cell: int | None = None) -> list[int]:
     return [process for process in processes(WORKER) if place in command_line(process)]
 
 
+def python_workers(job: int) -> list[int]:
+    """Python workers of a job's Spark, and the daemons that fork them."""
+    return [process for process in children(job) if "-m pyspark." in command_line(process)]
+
+
 def command_line(process: int) -> str:
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+def is_stopped(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
 
 
 def send(process: int, what: signal.Signals) -> bool:

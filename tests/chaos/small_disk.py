@@ -47,6 +47,12 @@ class SmallDisk:
         finally:
             self.free()
 
+    @staticmethod
+    def remove(place: Path) -> None:
+        """Unmount what a process that was killed has left mounted."""
+        if place.is_mount():
+            subprocess.run(["umount", "--lazy", str(place)], check=True, capture_output=True)
+
     def __enter__(self) -> Self:
         return self
 
