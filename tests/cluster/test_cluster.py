@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from scripts.cluster import Cluster
 
 from tests import needed
 from tests.chaos.campaign import Campaign
-from tests.chaos.processes import children, kill, processes
+from tests.chaos.processes import children, command_line, kill, processes, send
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +35,34 @@ def test_the_demo_ends_with_every_answer_right(cluster: Cluster, tmp_path: Path)
     assert "every answer equal to a recomputation" in " ".join(ran.stdout.split())
     assert list(tmp_path.iterdir()) == []
     assert [app["name"] for app in cluster.status()["completedapps"]] == ["penstock demo"]
+
+
+def test_a_flow_goes_on_when_python_workers_are_stopped(cluster: Cluster, tmp_path: Path) -> None:
+    """On machines other than the driver's the hosts notice it."""
+    campaign = Campaign(tmp_path, 4, cluster.master)
+    try:
+        campaign.feed()
+        until(lambda: done(campaign) >= 2, campaign.feed)
+        stopped = [
+            process
+            for number in range(2)
+            for executor in cluster.executors(number)
+            for process in children(executor)
+            if "-m pyspark." in command_line(process)
+        ]
+        assert stopped
+        for process in stopped:
+            send(process, signal.SIGSTOP)
+        at = campaign.steps()
+        until(lambda: done(campaign) >= at + 3, campaign.feed)
+        campaign.end()
+        left = [process for process in stopped if "-m pyspark." in command_line(process)]
+    finally:
+        campaign.close()
+    assert left == []
+    assert campaign.differences() == []
+    assert "again after" not in campaign.log.read_text(), "the flow went on without a restart"
+    until(lambda: not processes(str(campaign.checkpoint)))
 
 
 def test_a_flow_goes_on_when_a_worker_is_lost(cluster: Cluster, tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.data import sizes
 from penstock.kernels import tree as kernel
-from penstock.state import tree as state
 from penstock.surfaces.session import Session
 from tests.equivalence.test_restarts import Restarts
 
@@ -50,7 +51,7 @@ def test_rows_numbered_anew_are_the_same_rows(demand: str, monkeypatch: pytest.M
     case = make(920_100, 4, "clique")
     options = {"join": "tree", "demand": demand, "tree": "bushy"}
     plain, _ = answers(case, 10, **options)
-    monkeypatch.setattr(state, "RESET", 200)
+    monkeypatch.setattr(sizes, "current", replace(sizes.DEFAULT, tree_numbers=200))
     found, made = answers(case, 10, **options)
     assert found == plain
     (join,) = joins(made)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 import penstock
+from penstock.data import sizes
 
 from .crowd import Differs, Outcome, check, smaller
 from .crowd_case import Act, Crowd, draw
@@ -41,7 +43,7 @@ def test_so_it_is_where_lineages_are_noted_in_parts(short: int, monkeypatch: pyt
     """From the first row on, in numbers that are soon too long to be short, and let go of whenever there are some."""
     monkeypatch.setattr("penstock.flow.stem.MANY", -1)
     monkeypatch.setattr("penstock.flow.stem.RARE", 10**9)
-    monkeypatch.setattr("penstock.flow.confluence.MANY", 3)
+    monkeypatch.setattr(sizes, "current", replace(sizes.current, lineages=3))
     monkeypatch.setattr("penstock.flow.bed.SHORT", short)
     outcome = Outcome()
     for seed in range(900 + short % 7, 905 + short % 7):

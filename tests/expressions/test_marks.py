@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from penstock.data import sizes
 from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.kernels import marks as kernels
@@ -97,6 +98,8 @@ def test_where_slots_outnumber_results_they_are_left_alone(slots: int) -> None:
     base = Column(np.arange(slots) % 3 == 0)
     column = Column.over(base, np.arange(50, dtype=np.int32))
     made = run([column], 50)
-    assert (column.held is None) == (slots > marks.SLOTS), "gathered, or read where it is stored"
+    assert (column.held is None) == (slots > sizes.current.marked_slots), (
+        "gathered, or read where it is stored"
+    )
     assert made.valid is not None
     assert np.flatnonzero(made.valid).tolist() == list(range(0, 50, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import penstock
+from penstock.data import sizes
 from penstock.flow.confluence import Confluence
 from penstock.flow.walks import Shape, Side
 from penstock.kernels.hashing import GOLDEN, mix, mix_rows
@@ -333,7 +335,7 @@ def test_lineages_that_no_row_has_are_let_go_of() -> None:
 def test_where_hardly_two_rows_are_wanted_by_the_same_each_filter_is_noted_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.flow.confluence.MANY", 200)
+    monkeypatch.setattr(sizes, "current", replace(sizes.DEFAULT, lineages=200))
     monkeypatch.setattr("penstock.flow.stem.MANY", 200)
     both, rng = Both(), random.Random(3)
     held = confluence(both.shared)
@@ -398,10 +400,12 @@ def test_walks_that_begin_alike_are_one() -> None:
     s = session()
     s.query(AB.format(10, 10))
     held = confluence(s)
-    assert len(held._ready().hops) == 2, "from a to b, and from b to a"
+    held._ready()
+    assert len(held._plan().hops) == 2, "from a to b, and from b to a"
     s.query(ABC)
     s.query(AB.format(7, 3) + " AND l.y > 4")
-    plan = held._ready()
+    held._ready()
+    plan = held._plan()
     assert len(plan.hops) == 6, "from each of three to both others; those to a and b serve all"
     a, b = (next(r.number for r in held.roles if r.stream == name) for name in "ab")
     hop = next(

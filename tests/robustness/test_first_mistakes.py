@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -48,3 +51,25 @@ def test_times_as_texts(session: penstock.Session) -> None:
 def test_one_row_as_a_dict(session: penstock.Session) -> None:
     with pytest.raises(penstock.DataError, match="one row is a list of one dict"):
         session.push("o", {"ts": NOON, "k": 1})
+
+
+@pytest.mark.parametrize("given", [pa.table, pd.DataFrame, dict, lambda rows: pa.table(rows).to_pylist()])
+def test_a_stream_declared_with_rows(session: penstock.Session, given: Callable[..., object]) -> None:
+    """They would be lost without a word: the rows of a stream are pushed."""
+    rows = {"ts": [NOON], "k": [1]}
+    with pytest.raises(penstock.DataError, match=r"stream p: there are 1 rows.*s\.push\('p', rows\)"):
+        session.create_stream("p", given(rows), time="ts")
+    assert "p" not in session.catalog.streams
+    session.create_stream("p", pa.table(rows).schema, time="ts")
+    query = session.query("SELECT k FROM p [RANGE 1 MINUTE]")
+    session.push("p", pa.table(rows))
+    session.advance(NOON)
+    assert query.snapshot().to_pylist() == [{"k": 1}]
+
+
+@pytest.mark.parametrize(
+    "given", [lambda s: s, lambda s: s.empty_table(), lambda s: s.empty_table().to_pandas()]
+)
+def test_a_stream_declared_with_columns(session: penstock.Session, given: Callable[..., object]) -> None:
+    session.create_stream("p", given(pa.schema({"ts": pa.timestamp("us"), "k": pa.int32()})), time="ts")
+    assert [f.name for f in session.catalog.streams["p"].schema] == ["ts", "k"]

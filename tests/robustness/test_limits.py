@@ -131,6 +131,78 @@ def test_a_join_that_makes_too_many_rows_of_one_step_stops(
     assert other.snapshot().to_pylist() == [{"n": 400}]
 
 
+THREE = "SELECT a.k FROM a [RANGE 50], b [RANGE 50], c [RANGE 50] WHERE a.k = b.k AND b.k = c.k"
+
+
+@pytest.mark.parametrize(
+    "options", [{"join": "tree"}, {"join": "tree", "demand": "off"}, {"join": "eddy"}, {}]
+)
+@pytest.mark.parametrize("last", [1, 200])
+def test_a_join_of_three_that_makes_too_many_rows_of_one_step_stops(
+    options: dict[str, Any], last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of `c` come last: all of them make too many, or the only one."""
+    monkeypatch.setattr(limits, "RESULT_ROWS", 10_000)
+    session = connected(**options)
+    session.execute("CREATE STREAM c (ts BIGINT, k INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0")
+    session.query(THREE, name="wide")
+    other = session.query("SELECT COUNT(*) AS n FROM a [RANGE 50]", name="other")
+    session.push("a", [row(1, "x") for _ in range(200)])
+    session.push("b", [row(1, "x") for _ in range(200)])
+    session.advance(1)
+    session.push("c", [row(2, "x") for _ in range(last)])
+    with pytest.raises(
+        penstock.StateError, match="a join of query wide makes more than 10,000 rows in one step"
+    ):
+        session.advance(2)
+    assert other.snapshot().to_pylist() == [{"n": 200}]
+    session.push("c", [row(3, "x")])
+    session.advance(3)
+
+
+PAIRS = "SELECT a.k FROM a [RANGE 50], b [RANGE 50] WHERE a.k = b.k"
+GROUPS = "SELECT a.s, COUNT(*) AS n FROM a [RANGE 50], b [RANGE 50] WHERE a.k = b.k{more} GROUP BY a.s"
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "rows", "most"),
+    [
+        (PAIRS, f"{PAIRS} AND b.s = 'y'", 100, 5_000),
+        (PAIRS, f"{PAIRS} AND b.s = 'y'", 1, 50),
+        (GROUPS.format(more=""), GROUPS.format(more=" AND b.s = 'y'"), 100, 5_000),
+        ("SELECT a.k FROM a [RANGE 50], b [RANGE 50], b [RANGE 50] AS c WHERE a.k = b.k AND b.k = c.k", PAIRS, 10, 50_000),
+        ("SELECT a.k FROM a [RANGE 50], b [RANGE 50], b [RANGE 50] AS c WHERE a.k = b.k AND b.k = c.k", PAIRS, 1, 5_000),
+    ],
+    ids=["pairs", "pairs of one row", "groups", "three", "three of one row"],
+)  # fmt: skip
+def test_of_joins_that_share_their_rows_the_one_that_makes_too_many_stops(
+    wide: str, narrow: str, rows: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def played(queries: list[str]) -> tuple[list[list[str]], list[penstock.PenstockError]]:
+        session = connected(join="eddy")
+        made = [session.query(sql, name=f"q{n}") for n, sql in enumerate(queries)]
+        told, errors = [], []
+        session.push("b", [row(1, "x" if i % 25 else "y") for i in range(100)])
+        for ts, come in ((1, 0), (2, rows), (3, 1)):
+            session.push("a", [row(ts, "x") for _ in range(come)])
+            try:
+                session.advance(ts)
+            except penstock.PenstockError as error:
+                errors.append(error)
+            told += [sorted(map(repr, t.to_pylist())) for t in (made[-1].changes(), made[-1].snapshot())]
+        assert [made[0].exception()] == (errors or [None])
+        made[0].drop()
+        return told, errors
+
+    alone, _ = played([narrow])
+    assert played([wide, narrow]) == (alone, [])
+    monkeypatch.setattr(limits, "RESULT_ROWS", most)
+    beside, (error,) = played([wide, narrow])
+    assert isinstance(error, penstock.StateError)
+    assert error.message == f"a join of query q0 makes more than {most:,} rows in one step"
+    assert beside == alone
+
+
 def test_a_query_that_remembers_too_much_stops_alone() -> None:
     session = connected(query_bytes=2_000_000)
     session.query("SELECT DISTINCT k FROM a", name="grows")

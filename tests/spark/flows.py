@@ -1,8 +1,8 @@
 """Drawn flows: some twenty of the oracle's queries over one world of arrivals, dealt out to Spark in rounds.
 
 What a round is to Spark is told in `Played`: a row is late if it is below the watermark with which its round began, rows of
-a round have no order of arrival, an update takes effect just beyond the clock, a query added later begins after the newest
-row. From that `cases` makes cases of the oracle with the same rows in order of time, which need no Spark to be answered.
+a round have no order of arrival, an update takes effect just beyond all clocks, a query added later begins after the clock and the
+newest row of all streams that it has to wait for. From that `cases` makes cases of the oracle with the same rows in order of time, which need no Spark to be answered.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Round:
     pushes: tuple[tuple[str, tuple[Row, ...]], ...]
     restart: bool
     """The flow is stopped before, and goes on from its checkpoint."""
+    cells: int
+    """As many as the flow has in this round; they change at restarts only."""
 
     def rows(self, stream: str) -> list[Row]:
         return [row for name, rows in self.pushes if name == stream for row in rows]
@@ -44,12 +46,16 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class Flow:
     seed: int
-    cells: int
     running: bool
     """Spark runs all the time and cuts batches as it likes; otherwise each round is one batch."""
     schema: Schema
     queries: tuple[Query, ...]
     rounds: tuple[Round, ...]
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Of each round."""
+        return tuple(told.cells for told in self.rounds)
 
 
 @dataclass
@@ -66,8 +72,8 @@ class Played:
     late: dict[str, int] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
 
-    reads: Callable[[set[int]], list[set[str]]] | None = None
-    """Which streams each cell reads for these queries; None: all cells all of them."""
+    reached: Callable[[set[int], dict[int, int], dict[str, int]], int] | None = None
+    """The instant up to which some stream is applied, by queries, their first instants and watermarks; None: all have one clock."""
 
     def __post_init__(self) -> None:
         schema = self.flow.schema
@@ -75,12 +81,13 @@ class Played:
         self.late = {s.name: 0 for s in schema.streams}
         watermark = {s.name: BEGINNING for s in schema.streams}
         read = {s.stream for i in self.flow.rounds[0].queries for s in streams_of(self.flow.queries[i])}
+        free = BEGINNING
         for told in self.flow.rounds:
             clock = min(watermark[name] for name in read) - 1
-            begin = max(self.newest.values()) + 1 if self.newest else BEGINNING
-            self.since |= dict.fromkeys(told.queries, begin)
-            cells = self.reads(told_before) if self.reads and told_before else [read]
-            free = max(min(watermark[name] for name in own) for own in cells if own)
+            self.since |= self._begins(told_before | set(told.queries), told.queries, watermark, clock)
+            free = max(free, clock + 1)
+            if self.reached is not None and told_before:
+                free = max(free, self.reached(told_before, self.since, watermark) + 1)
             told_before |= set(told.queries)
             for update in told.updates:
                 self._update(update, max(clock, BEGINNING), free)
@@ -97,6 +104,21 @@ class Played:
                     watermark[stream.name], self.newest[stream.name] - int(stream.delay)
                 )
         self.arrivals.sort(key=self.time)
+
+    def _begins(
+        self, running: set[int], new: tuple[int, ...], watermark: dict[str, int], clock: int
+    ) -> dict[int, int]:
+        """The first instants that new queries see."""
+        read = {i: {s.stream for s in streams_of(self.flow.queries[i])} for i in running}
+        found = {}
+        for index in new:
+            waits, more = read[index], True
+            while more:
+                grown = waits.union(*(streams for streams in read.values() if streams & waits))
+                more, waits = grown != waits, grown
+            newest = [self.newest[name] + 1 for name in waits if name in self.newest]
+            found[index] = max([BEGINNING, clock + 1, *newest, *(watermark[name] for name in waits)])
+        return found
 
     def _update(self, update: Update, clock: int, free: int) -> None:
         """As `World.at` has it, but not where a cell may have been; deletes name rows as of then, so they stay in order."""
@@ -116,8 +138,9 @@ class Played:
     def cases(self) -> Iterator[tuple[Case, tuple[int, ...]]]:
         """Cases of the oracle, and which of the flow's queries each one's last ones are."""
         for told in self.flow.rounds:
-            if told.queries:
-                yield self._case(told.queries), told.queries
+            for since in {self.since[index] for index in told.queries}:
+                wanted = tuple(index for index in told.queries if self.since[index] == since)
+                yield self._case(wanted), wanted
 
     def _case(self, wanted: tuple[int, ...]) -> Case:
         since, schema, queries = self.since[wanted[0]], self.flow.schema, self.flow.queries
@@ -164,7 +187,7 @@ def draw(seed: int) -> Flow:
     running = seed % 4 == 3
     enabled = (
         features.ALL
-        - features.RECENT
+        - (features.RECENT if seed % 3 else frozenset({"drop", "idle"}))
         - {"advance", "register_late"}
         - (frozenset() if seed % 4 == 1 else {"nan"})
     )
@@ -175,21 +198,24 @@ def draw(seed: int) -> Flow:
     events = tuple(e for e in events if isinstance(e, Arrival | Update))
     count = rng.choice((3, 3, 4))
     cuts = [0, *sorted(rng.sample(range(1, len(events)), count - 1)), len(events)]
-    restarts = {rng.randrange(1, count)} if seed % 5 in (0, 2) else set()
-    rounds = tuple(
-        cut_round(events[a:b], number in restarts, rng) for number, (a, b) in enumerate(pairwise(cuts))
-    )
-    flow = Flow(seed, (2, 1, 4, 2)[seed % 4], running, drawn, (), rounds)
+    restarts = set(rng.sample(range(1, count), rng.choice((1, 2)))) if seed % 5 in (0, 2) else set()
+    cells, rounds = (2, 1, 4, 2)[seed % 4], []
+    for number, (a, b) in enumerate(pairwise(cuts)):
+        if number in restarts and rng.random() < 0.8:
+            cells = rng.choice([n for n in (1, 2, 3, 4) if n != cells])
+        rounds.append(cut_round(events[a:b], number in restarts, cells, rng))
+    flow = Flow(seed, running, drawn, (), tuple(rounds))
     return with_queries(flow, Maker(rng, drawn, enabled), rng)
 
 
-def cut_round(events: tuple[Event, ...], restart: bool, rng: random.Random) -> Round:
+def cut_round(events: tuple[Event, ...], restart: bool, cells: int, rng: random.Random) -> Round:
     pushes = [group for group in streams.cut(events, rng) if isinstance(group, list)]
     return Round(
         (),
         tuple(e for e in events if isinstance(e, Update)),
         tuple((group[0].stream, tuple(a.row for a in group)) for group in pushes),
         restart,
+        cells,
     )
 
 

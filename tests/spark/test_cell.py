@@ -54,7 +54,7 @@ class Driver:
         self.watermarks = dict.fromkeys(self.declared.streams, -(2**61))
         self.step = 0
         self.epoch = self.run = ""
-        self.inner: dict[str, Any] = {"step": 0, "until": -(2**61), "laid": {}}
+        self.inner: dict[str, Any] = {"step": 0, "until": {}, "laid": {}}
         self.heard: dict[str, dict[tuple[int, int], pa.Table]] = {name: {} for name in queries}
         self.store.put("declared", 1, self.declared.json())
 
@@ -116,7 +116,8 @@ class Driver:
             for name in answer["files"]:
                 place = self.store.out(answer["step"], answer["laid"]) / f"{name}.parquet"
                 self.heard[name][answer["step"], answer["cell"]] = pa.parquet.read_table(place)
-        until = min(answer["clock"] for answer in answers) + 1
+        clocks = [clock for answer in answers for clock in answer["clocks"].values()]
+        until = dict.fromkeys((name.lower() for name in self.plan.lower), min(clocks) + 1)
         self.inner = {"step": answers[0]["step"], "until": until, "laid": {}}
         for answer in answers:
             for name, place in answer["inner"].items():

@@ -70,3 +70,45 @@ def test_a_rate_source_on_a_spark_as_it_comes(default: SparkSession, tmp_path: P
     # The newest rows wait for the watermark, in no particular order of their values.
     assert sorted(found)[:20] == list(range(20))
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Juneau", "Pacific/Kiritimati"])
+def test_what_is_true_from_the_beginning_can_be_collected(
+    default: SparkSession, tmp_path: Path, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A global aggregate has a row before any other; PySpark makes its time a local one."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        session = penstock.connect(default, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+        source = default.readStream.format("rate").option("rowsPerSecond", 20).load()
+        session.create_stream("r", source, time="timestamp")
+        found: list[Any] = []
+        query = session.query("SELECT COUNT(*) AS n FROM r [RANGE 5 SECONDS]", name="q")
+        query.foreach_batch(lambda frame, _: found.extend(frame.collect()))
+        handle = session.start(trigger={"processingTime": "0 seconds"})
+        until = time.monotonic() + 60
+        while len(found) < 5 and handle.isActive and time.monotonic() < until:
+            time.sleep(0.1)
+        handle.stop()
+        assert handle.exception() is None
+        assert [row.n for row in found[:2]] == [0, 1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_error_of_a_sink_is_what_the_flow_reports(quick: SparkSession, tmp_path: Path) -> None:
+    session = penstock.connect(quick, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+    session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+
+    def refuse(frame: Any, step: int) -> None:
+        raise ValueError("the sink is full")
+
+    session.query("SELECT x FROM a [RANGE 5]", name="q").foreach_batch(refuse)
+    session.push("a", [{"ts": 1, "x": 1}, {"ts": 9, "x": 1}])
+    handle = session.start(trigger={"processingTime": "0 seconds"})
+    with pytest.raises(penstock.StateError, match="the sink is full"):
+        handle.awaitTermination(60)
+    assert "the sink is full" in str(handle.exception())
+    handle.stop()

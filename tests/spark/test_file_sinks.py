@@ -202,6 +202,47 @@ def test_a_repeated_step_replaces_its_files(spark: SparkSession, tmp_path: Path)
     assert not list((tmp_path / "out" / "_penstock").glob("0*"))
 
 
+@pytest.mark.parametrize("is_view", [True, False])
+def test_a_driver_that_was_replaced_publishes_nothing(
+    spark: SparkSession, tmp_path: Path, is_view: bool
+) -> None:
+    """It notices once its files are written and before any of them has its name."""
+    fenced: list[int] = []
+
+    def fence() -> None:
+        if fenced:
+            raise penstock.StateError("replaced")
+
+    sink: Any
+    if is_view:
+        sink = ViewFiles(spark, str(tmp_path), "parquet", "flow", {}, 60_000, fence)
+    else:
+        sink = ChangeFiles(spark, str(tmp_path), "parquet", "flow", "w", {}, fence)
+    sink.prepare(SCHEMA)
+    sink(answer(spark, 1), 1)
+    fenced.append(2)
+    with pytest.raises(penstock.StateError, match="replaced"):
+        sink(answer(spark, 2), 2)
+    assert rows(spark.read.parquet(str(tmp_path))) == shown(1)
+    again: Any = (
+        view_at(spark, tmp_path) if is_view else ChangeFiles(spark, str(tmp_path), "parquet", "flow", "w", {})
+    )
+    again.prepare(SCHEMA)
+    assert [place.name for place in (tmp_path / "_penstock").iterdir()] == ["flows"], "nothing is left behind"
+
+
+def test_two_drivers_that_write_the_same_step_write_its_rows_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The second writes all of a step after the first has written its files and before it renames them."""
+    second = ChangeFiles(spark, str(tmp_path), "parquet", "flow", "w", {})
+    second.prepare(SCHEMA)
+    frame = answer(spark, 1).coalesce(1).cache()
+    first = ChangeFiles(spark, str(tmp_path), "parquet", "flow", "w", {}, lambda: second(frame, 1))
+    first(frame, 1)
+    assert rows(spark.read.parquet(str(tmp_path))) == shown(1)
+
+
 class Refusing:
     """Hadoop's file system, but for one rename, which it reports as failed as Hadoop does."""
 

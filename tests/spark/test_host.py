@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +15,8 @@ import pytest
 
 from penstock.runtime.spark import host
 from penstock.runtime.spark.store import Store
+
+from .test_python_workers import Tree, state, stop, tree, wait_until  # noqa: F401 - a fixture
 
 FLOW = f"leaving-{uuid.uuid4().hex[:8]}"
 """Tests may run in several processes."""
@@ -28,13 +32,20 @@ def keeper() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def started(tmp_path: Path, keeper: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    with running(tmp_path, keeper.pid) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running(tmp_path: Path, keeper: int, timeout: float = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker process; with a timeout it watches the Python workers below its keeper."""
     Store(tmp_path).open(1)
     mark = host.mark_of(tmp_path, FLOW)
     mark.parent.mkdir()
     mark.touch()
     with host.folder_of(tmp_path, FLOW) as folder:
         command = [sys.executable, "-m", "penstock.runtime.spark.host", str(tmp_path), FLOW, str(tmp_path)]
-        given = [*command, "0", "1", str(keeper.pid)]
+        given = [*command, "0", "1", str(keeper), str(timeout)]
         with subprocess.Popen(given, stdin=subprocess.DEVNULL) as process:
             until = time.monotonic() + 60
             while not folder.exists("0.sock"):
@@ -68,3 +79,13 @@ def test_it_leaves_when_its_socket_is_gone(started: subprocess.Popen[bytes], tmp
     with host.folder_of(tmp_path, FLOW) as folder:
         folder.unlink("0.sock")
     assert started.wait(20) == 0
+
+
+def test_it_kills_a_stopped_python_worker_of_its_keeper(
+    tree: Tree,  # noqa: F811 - the fixture
+    tmp_path: Path,
+) -> None:
+    stop(tree.idle)
+    with running(tmp_path, os.getpid(), timeout=2.0):
+        wait_until(lambda: state(tree.idle) in ("gone", "Z"))
+        assert state(tree.busy) in ("R", "S")

@@ -1,4 +1,4 @@
-"""The oracle's queries on Spark: whatever the cells, the batches and the restarts, the changes of the embedded engine.
+"""The oracle's queries on Spark: whatever the cells, also others after a restart, the batches and the restarts, the changes of the embedded engine.
 
 `PENSTOCK_CASES` sets how many flows are drawn: one for every 100 cases (default 600), each with 26 queries.
 The embedded engine's changes are held against DuckDB on the way.
@@ -24,6 +24,7 @@ from tests.equivalence.compare import difference
 from tests.equivalence.executions import drawn
 from tests.oracle.algebra import sql
 from tests.oracle.check import Mismatch, judge
+from tests.oracle.model import BEGINNING
 from tests.oracle.replay import Change
 from tests.oracle.scalar import moment
 from tests.oracle.trace import Cut, Heard, Trace, column, dicts, record
@@ -45,17 +46,16 @@ class OnSpark:
         self.late: dict[tuple[int, str], int] = {}
         self.registered: list[int] = []
         self.columns: dict[int, list[str]] = {}
+        self.cells = flow.cells[0]
         self.session = self.declared()
-        self.played = Played(flow, reads=self.reads)
+        self.played = Played(flow, reached=self.reached)
         self.handle: Any = None
         self.updated = 0
 
     def declared(self) -> Any:
         """A session that is told everything anew, as a program that starts again would."""
         schema = self.flow.schema
-        session = penstock.connect(
-            self.spark, checkpoint=self.checkpoint, cells=self.flow.cells, **self.options
-        )
+        session = penstock.connect(self.spark, checkpoint=self.checkpoint, cells=self.cells, **self.options)
         session.execute(schema.ddl())
         for table in schema.tables:
             session.create_table(
@@ -67,12 +67,13 @@ class OnSpark:
         session.foreach_batch(self.take)
         return session
 
-    def reads(self, queries: set[int]) -> list[set[str]]:
-        """The streams of each cell."""
+    def reached(self, queries: set[int], since: dict[int, int], watermarks: dict[str, int]) -> int:
+        """The instant up to which some stream is applied."""
         told = Declared(self.session.flow.declared.streams, self.session.flow.declared.tables)
         told.queries = {f"q{i}": sql(self.flow.queries[i], f"q{i}_") for i in sorted(queries)}
-        plan = flowing(told, told.catalog(self.session.flow.functions), self.flow.cells, {})
-        return [plan.read(cell) for cell in range(self.flow.cells)]
+        told.since = {f"q{i}": since[i] for i in queries if since[i] > BEGINNING}
+        plan = flowing(told, told.catalog(self.session.flow.functions), self.cells, {})
+        return plan.clock_groups({name.lower(): at for name, at in watermarks.items()}).latest
 
     def take(self, frame: Any, step: int) -> None:
         self.steps[step] = frame.toArrow()
@@ -89,6 +90,7 @@ class OnSpark:
                 last = told is self.flow.rounds[-1]
                 if told.restart:
                     self.stop()
+                    self.cells = told.cells
                     self.session = self.declared()
                 for index in told.queries:
                     self.register(self.session, index)
@@ -167,11 +169,12 @@ def test_spark_says_what_the_embedded_engine_says(quick: SparkSession, tmp_path:
             alone.queries[place] = here.queries[place]
         found = difference(case, here, alone)
         if found:
-            how = f"{flow.cells} cells{', running' if flow.running else ''}"
+            how = f"{' then '.join(map(str, flow.cells))} cells{', running' if flow.running else ''}"
             pytest.fail(
                 str(Mismatch(f"Spark differs from the embedded engine; {how}\n{found}", case)), pytrace=False
             )
     late = {name: sum(rows for (_, n), rows in there.late.items() if n == name) for name in played.late}
     assert late == played.late
     assert there.session.clock == played.end
+    assert there.session.flow.cells == flow.cells[-1]
     assert told >= 0.6 * len(flow.queries), "most queries say something"

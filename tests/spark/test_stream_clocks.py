@@ -18,7 +18,7 @@ SECOND = dt.timedelta(seconds=1)
 
 
 class Run:
-    """Two streams, one query on each, and what they have said."""
+    """Two streams, a query on each and one on both, and what they have given."""
 
     def __init__(self, spark: SparkSession, folder: Path, clause: str = "", kind: str = "BIGINT") -> None:
         """`clause`: of the second stream."""
@@ -35,6 +35,9 @@ class Run:
             query.foreach_batch(
                 lambda frame, _, name=name: self.told[name].extend(r.x for r in frame.collect())
             )
+        span = f"[RANGE 5{' SECONDS' * (kind != 'BIGINT')}]"
+        both = self.session.query(f"SELECT a.x FROM a {span}, b {span} WHERE a.x = b.x", name="both")
+        both.foreach_batch(lambda frame, _: None)
         self.handle: Any = None
 
     def push(self, stream: str, times: list[Any]) -> None:
@@ -143,3 +146,100 @@ def test_whole_numbers_in_json_that_are_no_likely_times_are_refused(
     session.query("SELECT ts FROM a [RANGE 1 SECOND]").foreach_batch(lambda frame, _: frame.count())
     with pytest.raises(penstock.PenstockError, match=r"not a likely time.*UNIT MILLISECONDS"):
         session.start(trigger={"availableNow": True}).awaitTermination()
+
+
+class Apart:
+    """Queries on a and on b, and later one on both; every change by query."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Path, *, both: bool, cells: int = 2) -> None:
+        self.session = penstock.connect(spark, checkpoint=str(checkpoint), cells=cells)
+        for name in "ab":
+            self.session.execute(f"CREATE STREAM {name} (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        self.session.create_table("t", [{"k": 1, "w": 10}])
+        self.changes: dict[str, list[tuple[int, int]]] = {"a": [], "b": [], "t": [], "both": []}
+        self._query("a", "SELECT ts, x FROM a [RANGE 5]")
+        self._query("b", "SELECT ts, x FROM b [RANGE 5]")
+        self._query("t", "SELECT b.ts, t.w AS x FROM b [RANGE 5], t WHERE b.x - b.x + 1 = t.k")
+        if both:
+            self.connect()
+        self.handle: Any = None
+
+    def connect(self) -> None:
+        """A query that has to wait for both streams."""
+        self._query("both", "SELECT a.ts, b.x FROM a [RANGE 1000], b [RANGE 1000] WHERE a.ts = b.ts")
+
+    def _query(self, name: str, sql: str) -> None:
+        kept = self.changes[name]
+        made = self.session.query(sql, name=name)
+        made.foreach_batch(lambda frame, _: kept.extend((r["ts"], r.x) for r in frame.collect()))
+
+    def push(self, stream: str, times: range) -> None:
+        self.session.push(stream, [{"ts": t, "x": t} for t in times])
+
+    def start(self) -> None:
+        self.handle = self.session.start(trigger={"processingTime": "0 seconds"})
+
+    def settle(self) -> None:
+        """Wait until all that watermarks allow has come."""
+        self.handle.processAllAvailable()
+
+    def times(self, name: str) -> list[int]:
+        return sorted(ts for ts, _ in self.changes[name])
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+def test_a_silent_stream_holds_back_no_query_that_does_not_read_it(
+    quick: SparkSession, tmp_path: Path, cells: int
+) -> None:
+    run = Apart(quick, tmp_path / "c", both=False, cells=cells)
+    run.push("a", range(1000))
+    run.start()
+    try:
+        run.settle()
+        assert run.times("a") == list(range(999)), "b has had no row at all"
+        last = run.handle.lastProgress
+        assert last["clocks"]["a"] == 998
+        assert last["clock"] == last["clocks"]["b"] < 0
+        assert last["heldBackBy"] is None
+        assert sum(last["waiting"].values()) <= 1
+        # An update acts beyond the clocks of all queries; one on the slower stream sees it at the same instant.
+        run.session.update_table("t", insert=[{"k": 1, "w": 20}], delete=[{"k": 1, "w": 10}])
+        run.push("b", range(1200))
+        run.settle()
+        assert run.times("b") == list(range(1199))
+        assert sorted(run.changes["t"]) == [(t, 10 if t < 999 else 20) for t in range(1199)]
+    finally:
+        run.handle.stop()
+
+
+@pytest.mark.parametrize("how", ["running", "restarted", "rescaled"])
+def test_a_query_that_connects_streams_waits_for_the_slower_one(
+    quick: SparkSession, tmp_path: Path, how: str
+) -> None:
+    """It begins beyond all rows that have come; the others lose nothing meanwhile, also over a restart or with other cells."""
+    run = Apart(quick, tmp_path / "c", both=False)
+    run.push("a", range(100))
+    run.push("b", range(20))
+    run.start()
+    run.settle()
+    run.connect()
+    run.push("a", range(100, 150))
+    run.settle()
+    assert run.times("a") == list(range(100)), "a waits at 99, just before the query's first instant"
+    assert run.times("b") == list(range(19))
+    earlier = run.changes
+    if how != "running":
+        run.handle.stop()
+        run = Apart(quick, tmp_path / "c", both=True, cells=2 if how == "restarted" else 3)
+        run.start()
+        run.settle()
+    run.push("b", range(20, 150))
+    run.push("a", range(150, 160))
+    run.settle()
+    run.handle.stop()
+    found = {name: sorted(ts for ts, _ in [*earlier[name], *rows]) for name, rows in run.changes.items()}
+    if how == "running":
+        found = {name: run.times(name) for name in run.changes}
+    assert found["a"] == found["b"] == list(range(149))
+    assert found["both"] == list(range(100, 149))
+    assert set(run.session.flow.known.clocks.values()) == {148}

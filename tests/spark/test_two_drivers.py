@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.errors import StateError
+from penstock.errors import DataError, StateError
 from penstock.runtime.spark import handle
 from penstock.runtime.spark.cell import Cell
 from penstock.runtime.spark.epoch import KEPT, claim, must_hold
@@ -109,3 +111,55 @@ def test_a_driver_without_rows_notices_that_another_has_taken_over(
         idle.awaitTermination(60)
     assert not idle.isActive
     newer.flow.close()
+
+
+def test_a_step_that_fails_under_a_driver_that_was_replaced_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two drivers that write the same step may make each other fail; which of them is to stop must be clear."""
+    session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+    session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+
+    def fail(*_: Any) -> None:
+        claim(session.flow.store.root)
+        raise FileNotFoundError("the other driver has removed it")
+
+    session.query("SELECT x FROM a [RANGE 10]", name="q").foreach_batch(fail)
+    session.push("a", [{"ts": x, "x": x} for x in range(10)])
+    handle = session.start(trigger={"availableNow": True})
+    with pytest.raises(StateError, match="another driver has taken over the checkpoint"):
+        handle.awaitTermination()
+
+
+def test_the_error_of_a_step_is_reported_and_not_that_it_is_undone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a step runs, another thread waits to take the next one; it finds the step undone before Spark has its error."""
+    monkeypatch.setattr(handle, "QUIET", 0.1)
+    session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=2)
+    session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+    armed, settling = threading.Event(), threading.Event()
+    settle = session.flow.settle
+
+    def settled() -> None:
+        settling.set()
+        settle()
+
+    def fail(*_: Any) -> None:
+        if not armed.is_set():
+            return
+        assert settling.wait(60)
+        time.sleep(0.5)  # until it waits for the lock
+        raise DataError("the sink is full")
+
+    monkeypatch.setattr(session.flow, "settle", settled)
+    session.query("SELECT x FROM a [RANGE 10]", name="q").foreach_batch(fail)
+    running = session.start(trigger={"processingTime": "0 seconds"})
+    session.push("a", [{"ts": x, "x": x} for x in range(10)])
+    running.processAllAvailable()
+    settling.clear()
+    armed.set()
+    session.push("a", [{"ts": x, "x": x} for x in range(10, 20)])
+    with pytest.raises(DataError, match="the sink is full"):
+        running.awaitTermination(120)
+    running.stop()

@@ -127,6 +127,8 @@ def test_late_rows_are_kept_up_to_a_bound_and_all_counted() -> None:
         push_in_parts(session, rows(list(range(900))), 30)
     assert len(told) == 1
     assert session.late("a").column("x").to_pylist() == list(range(800, 900))
+    assert session.late("a").schema.metadata == {b"not_kept": b"800"}
+    assert session.ahead("a").schema.metadata == {b"not_kept": b"0"}
     assert session.engine.sources["a"].late_rows == 900
     assert session.engine.sources["a"].size_bytes < 125 * 12 + 100
 

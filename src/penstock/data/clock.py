@@ -33,6 +33,9 @@ MICROSECONDS: Final = {
 
 EPOCH: Final = dt.datetime(1970, 1, 1)
 FIRST_MICROSECOND: Final = -62_135_596_800_000_000
-"""0001-01-01: first instant of a session that counts microseconds (Python's first datetime)."""
+"""0001-01-01: the first TIMESTAMP (Python's first datetime)."""
+FIRST_INSTANT: Final = FIRST_MICROSECOND + 2 * 86_400_000_000
+"""0001-01-03: where the clock of a session that counts microseconds begins. What is true from the beginning has this time; it is two days
+after the first datetime, so that PySpark can make it a local one in every time zone."""
 LAST_MICROSECOND: Final = 253_402_300_799_999_999
 """9999-12-31T23:59:59.999999: the last one."""

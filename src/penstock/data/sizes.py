@@ -26,6 +26,8 @@ class Sizes:
     """A SteM's first room."""
     buckets: int = 256
     """Of a calendar at its beginning."""
+    sparse_rows: int = 256
+    """Ids, or rows of a ring, from which room that is hardly used shrinks."""
     crowd: int = 32
     """Slots a bucket of a calendar, on average, from which it gets more buckets."""
     index_buckets: int = 64
@@ -44,8 +46,12 @@ class Sizes:
     """The same for the second step of a probe sequence."""
     tree_rows: int = 64
     """Of a tree's source at its beginning."""
+    tree_numbers: int = 1 << 30
+    """Of a tree's source after which they are numbered anew: numbers are 32 bits wide."""
     tree_results: int = 1024
     """Partial results of a tree's node at its beginning."""
+    panes: int = 32
+    """Panes of the longest lifetime among the first rows of an input."""
     ring_members: int = 64
     """Of the ring of a sliding aggregate at its beginning."""
     view_rows: int = 1 << 16
@@ -56,22 +62,33 @@ class Sizes:
     """Of deferred output that are handed over together."""
     waiting_batches: int = 32
     """Of deferred output before it is worth handing over."""
+    routed_rows: int = 1 << 12
+    """Of a batch that go through the filters of many queries in one order."""
+    lineages: int = 1 << 12
+    """Lineages of a shared join that may be known though no row has them."""
+    direct_values: int = 1 << 13
+    """Values between the bounds of many filters up to which each has a place of its own."""
+    marked_slots: int = 1 << 12
+    """Slots of a join's input on which a predicate is evaluated whatever the number of results."""
     undecoded_rows: int = 1 << 12
     """Of a push that may be kept undecoded."""
     string_bytes: int = 1024
     """Of the string pool at its beginning."""
     string_codes: int = 64
     """The same in strings."""
+    swept_strings: int = 4096
+    """Of a session from which on those are looked for that no operator holds."""
     aligned_bytes: int = 1 << 16
     """Of an array from which Arrow allocates it."""
 
 
 DEFAULT = Sizes()
 LOWERED = Sizes(
-    step_rows=6, slots=2, values=2, stem_rows=2, buckets=2, crowd=1, index_buckets=2, set_outputs=2, join_outputs=2,
-    join_pairs=4, fan_outputs=4, far_bytes=64, farther_bytes=256, tree_rows=2, tree_results=2, ring_members=2,
+    step_rows=6, sparse_rows=2, slots=2, values=2, stem_rows=2, buckets=2, crowd=1, index_buckets=2, set_outputs=2, join_outputs=2,
+    join_pairs=4, fan_outputs=4, far_bytes=64, farther_bytes=256, tree_rows=2, tree_numbers=16,
+    tree_results=2, panes=2, ring_members=2, routed_rows=2, lineages=2, direct_values=2, marked_slots=2,
     view_rows=4, view_batch_rows=2, waiting_rows=3, waiting_batches=1, undecoded_rows=2, string_bytes=8,
-    string_codes=2, aligned_bytes=64,
+    string_codes=2, swept_strings=4, aligned_bytes=64,
 )  # fmt: skip
 """So small that a few rows cross them all; for tests."""
 

@@ -14,13 +14,14 @@ of the queries over exactly these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from penstock.data import limits, sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import joined, room
 from penstock.errors import StateError
@@ -44,8 +45,8 @@ from penstock.state.arena import Arena
 from penstock.state.lineages import EVERYBODY, Lineages
 from penstock.state.strings import Strings
 
-MANY = 1 << 12
-"""Lineages that may be known though no row has them."""
+FEWEST_RESULTS = 1024
+"""Results of a step for which there is room at first."""
 
 
 class Confluence:
@@ -64,11 +65,15 @@ class Confluence:
         self._trees: Trees | None = None
         self._windows: Windows | None = None
         self._where = np.empty((0, 0), np.int32)
-        self._room = 1024
-        self._many = MANY
+        self._room = FEWEST_RESULTS
+        self._many = sizes.current.lineages
         """Lineages from which on those that no row has are let go of."""
         self._entered = 0
         """Rows since that was done."""
+        self._stopped: set[int] = set()
+        """Bits of joins that made too many results in a step: they make none from then on."""
+        self.overrun: list[Party] = []
+        """Those that did so in the last step."""
         self.visits = 0
 
     # ------------------------------------------------------------------ who is there
@@ -114,6 +119,7 @@ class Confluence:
     def leave(self, party: Party) -> None:
         """A query's join is gone."""
         self._trees = self._windows = None
+        self._stopped.discard(party.bit)
         self.who.leave(party)
         if not self.parties:
             self.who.release()
@@ -137,20 +143,25 @@ class Confluence:
 
     # ------------------------------------------------------------------ plans
 
-    def _ready(self) -> Trees:
+    def _ready(self) -> None:
+        """Before a step: hold what joins ask for."""
         self.who.fit()
         if self.who.bed.stale:
             self.who.bed.lay_out()
             self._trees = None
+
+    def _plan(self) -> Trees:
+        """How rows walk."""
         if self._trees is None:
-            self._trees = self._grow_trees()
+            running = [party for bit, party in self.parties.items() if bit not in self._stopped]
+            self._trees = self._grow_trees(running)
         return self._trees
 
-    def _grow_trees(self) -> Trees:
+    def _grow_trees(self, running: Sequence[Party]) -> Trees:
         stems = list(self.stems)
         homes = [stems.index(role.stream) for role in self.roles]
         shapes: dict[Shape, Array] = {}
-        for party in self.parties.values():
+        for party in running:
             mask = shapes.setdefault(party.shape, np.zeros(self.words, np.uint64))
             word, bit = bit_of(party.bit)
             mask[word] |= bit
@@ -162,9 +173,13 @@ class Confluence:
 
     # ------------------------------------------------------------------ rows
 
-    def step(self, found: Mapping[str, Sorted], now: int) -> dict[int, Sorted]:
-        """Rows of a step, sorted by their eddies → tuples by virtual source, and who wants which."""
-        plan = self._ready()
+    def step(self, found: Mapping[str, Sorted], now: int, streams: Collection[str]) -> dict[int, Sorted]:
+        """Rows of a step, sorted by their eddies → tuples by virtual source, and the queries that want each.
+
+        `streams`: those whose clock is `now`; others stand elsewhere, and no join connects them to these.
+        """
+        self._ready()
+        self.overrun = []
         if self._windows is None:
             self._windows = windows(self.roles, list(self.stems), self.words)
         rows = [
@@ -175,49 +190,109 @@ class Confluence:
         ]
         made: dict[int, Sorted] = {}
         if rows:
-            made = self._tuples(plan, self._walked(plan, admitted(self.who, rows), self._windows))
+            made = self._tuples(self._walked(admitted(self.who, rows), self._windows))
             self._entered += sum(len(some.batch) for _, _, some in rows)
-        self._expire(now, self._windows.sight)
+        self._expire(now, self._windows.sight, streams)
         return made
 
-    def _walked(self, plan: Trees, events: Events, held: Windows) -> Met:
+    def _walked(self, events: Events, held: Windows) -> Met:
+        parts: list[Met] = []
+        done = 0
+        while done < len(events.times):
+            done = self._walk(self._plan(), events, held, done, parts)
+        return parts[0] if len(parts) == 1 else Met.joined(parts)
+
+    def _walk(self, plan: Trees, events: Events, held: Windows, done: int, parts: list[Met]) -> int:
+        """Let events walk from `done` on, until all have or a join is stopped; returns how many have. Results are added to `parts`."""
+        stats, first, total = np.zeros((len(plan.nodes), 2), np.int64), done, len(events.times)
+        while done < total:
+            size, before = self._room, done
+            if self._where.shape != (len(self.roles) + 1, size):
+                self._where = room((len(self.roles) + 1, size), np.int32)
+            # Who makes rows of where they lie does so in this step: others may lie there in the next.
+            where = room(self._where.shape, np.int32) if parts else self._where
+            out = Met(room(size, np.int64), where[0], where[1:], room((size, self.words), np.uint64))
+            done, made = self._met_by(plan, events, held, done, stats, out)
+            found = out.first(made)
+            found.source[:] = plan.source[found.source]
+            parts.append(found)
+            if done == before or (done < total and made > size // 2):
+                self._room *= 2
+            over = self._over(parts)
+            if done == before and size >= limits.RESULT_ROWS:
+                over += self._driven(events, held, done, out)
+            if over:
+                self._stop(over, parts)
+                break
+        self._learn(plan, stats)
+        self.visits += done - first + int(stats[:, 1].sum())
+        return done
+
+    def _met_by(
+        self, plan: Trees, events: Events, held: Windows, done: int, stats: Array, out: Met
+    ) -> tuple[int, int]:
+        """Let events walk from `done` on while their results fit; returns how many have, and the results."""
         rows = self.who.bed.rows
-        roles = len(self.roles)
         home = np.array([self.who.bed.edge(role.stream) for role in self.roles], np.int64)
         each = [self.who.bed.places(role.stream, role.number) for role in self.roles]
         parts_of = np.cumsum([0, *map(len, each)])
         places = np.array([place for some in each for place in some], np.int64)
-        work = np.empty((4, max(roles, plan.depth + 1)), np.int64)
-        kept = np.empty((plan.depth + 1, self.words), np.uint64)
-        stats = np.zeros((len(plan.nodes), 2), np.int64)
-        parts: list[Met] = []
-        pairs, done, total = plan.is_pairs, 0, len(events.times)
-        while done < total:
-            size, before = self._room, done
-            if self._where.shape != (roles + 1, size):
-                self._where = room((roles + 1, size), np.int32)
-            # Who makes rows of where they lie does so in this step: others may lie there in the next.
-            where = room((roles + 1, size), np.int32) if parts else self._where
-            out = Met(room(size, np.int64), where[0], where[1:], room((size, self.words), np.uint64))
-            given = (
-                done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
-                rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, parts_of, places, held.sight,
-            )  # fmt: skip
-            spans = held.firsts, held.lengths, held.masks, self.lineages.known
-            made_of = out.ts, out.node, out.slots, out.lineage
-            walks = plan.nodes, plan.roots, plan.need
-            if pairs:
-                done, made = meeting.meet_pairs(*given, *walks, *spans, stats, *made_of)
-            else:
-                done, made = meeting.meet(
-                    *given, *walks, plan.done, plan.checks, *spans, work, kept, stats, *made_of
-                )
-            parts.append(out.first(made))
-            if done == before or (done < total and made > size // 2):
-                self._room *= 2
-        self._learn(plan, stats)
-        self.visits += total + int(stats[:, 1].sum())
-        return parts[0] if len(parts) == 1 else Met.joined(parts)
+        given = (
+            done, events.times, events.roles, events.slots, events.lines, events.entering, events.lineage,
+            rows.edges, rows.indexes, rows.first_index, rows.rows, rows.halves, rows.head, home, parts_of, places, held.sight,
+        )  # fmt: skip
+        spans = held.firsts, held.lengths, held.masks, self.lineages.known
+        made_of = out.ts, out.source, out.slots, out.lineage
+        walks = plan.nodes, plan.roots, plan.need
+        found: tuple[int, int]
+        if plan.is_pairs:
+            found = meeting.meet_pairs(*given, *walks, *spans, stats, *made_of)
+        else:
+            work = np.empty((4, max(len(self.roles), plan.depth + 1)), np.int64)
+            kept = np.empty((plan.depth + 1, self.words), np.uint64)
+            found = meeting.meet(*given, *walks, plan.done, plan.checks, *spans, work, kept, stats, *made_of)
+        return found
+
+    # ------------------------------------------------------------------ too many results
+
+    def _over(self, parts: Sequence[Met]) -> list[Party]:
+        """Joins that have made more results in this step than one may."""
+        if sum(len(part.ts) for part in parts) <= limits.RESULT_ROWS:
+            return []
+        counts = np.sum([self._counts(part.lineage) for part in parts], axis=0)
+        return [party for bit, party in self.parties.items() if counts[bit] > limits.RESULT_ROWS]
+
+    def _driven(self, events: Events, held: Windows, at: int, out: Met) -> list[Party]:
+        """Joins of which a single event makes more results than fit."""
+        times, roles, slots, lines = (
+            part[at : at + 1] for part in (events.times, events.roles, events.slots, events.lines)
+        )
+        alone = Events(times, roles, slots, lines, np.zeros(1, np.bool_), events.lineage)
+        over = []
+        for bit, party in self.parties.items():
+            if bit not in self._stopped and events.roles[at] in party.roles:
+                plan = self._grow_trees([party])
+                stats = np.zeros((len(plan.nodes), 2), np.int64)
+                if self._met_by(plan, alone, held, 0, stats, out)[0] == 0:
+                    over.append(party)
+        return over
+
+    def _stop(self, over: Sequence[Party], parts: list[Met]) -> None:
+        """Let joins make no results any more, and forget those of this step that no other wants."""
+        self._stopped.update(party.bit for party in over)
+        self.overrun += over
+        self._trees = None
+        mask = ~self.who.mask(party.bit for party in over)
+        for n, part in enumerate(parts):
+            np.bitwise_and(part.lineage, mask, out=part.lineage)
+            parts[n] = part.at(np.flatnonzero(part.lineage.any(axis=1)))
+
+    def _counts(self, lineage: Array) -> Array:
+        """By bit: results."""
+        counts = np.zeros(64 * self.words, np.int64)
+        every = np.arange(len(lineage), dtype=np.int32)
+        kernels.tally(lineage, every, np.empty((PLANES + 1, self.words), np.uint64), counts)
+        return counts
 
     def _learn(self, plan: Trees, stats: Array) -> None:
         """Partners met per probe, smoothed; walks follow when one has moved by a tenth."""
@@ -230,9 +305,11 @@ class Confluence:
                 if old is None or abs(new - old) > 0.1 * abs(old):
                     self._trees = None
 
-    def _tuples(self, plan: Trees, met: Met) -> dict[int, Sorted]:
+    # ------------------------------------------------------------------ tuples
+
+    def _tuples(self, met: Met) -> dict[int, Sorted]:
         made = {}
-        source, rows = plan.source[met.node], self.who.bed.rows
+        source, rows = met.source, self.who.bed.rows
         for roles, number in self.sources.items():
             picked = np.flatnonzero(source == number)
             if not len(picked):
@@ -248,20 +325,24 @@ class Confluence:
                     own[i] = column
                 timed = any(window != FAR for window in self.roles[role].windows.values())
                 columns += [Column(rows.table(edge)[slots, 0]) if timed else ABSENT, *own]
-            counts = np.zeros(64 * self.words, np.int64)
-            every = np.arange(len(some.ts), dtype=np.int32)
-            kernels.tally(some.lineage, every, np.empty((PLANES + 1, self.words), np.uint64), counts)
+            counts, every = self._counts(some.lineage), np.arange(len(some.ts), dtype=np.int32)
             self.who.counts[number] += counts
             made[number] = Sorted(Batch(some.ts, some.ts, tuple(columns)), every, counts, some.lineage)
         return made
 
-    def _expire(self, now: int, sight: Array) -> None:
+    def _expire(self, now: int, sight: Array, streams: Collection[str]) -> None:
         """Rows that no window reaches are gone; numbers of lineages that no row has, too."""
         for stream, far in zip(self.stems, sight.tolist(), strict=True):
-            self.who.bed.expire(stream, now - far)
+            if stream in streams:
+                self.who.bed.expire(stream, now - far)
         is_other = self._entered > len(self.who.bed.rows)  # next to no row is left of those that were there
-        if len(self.lineages) > (min(MANY, self._many) if is_other else self._many):
+        if len(self.lineages) > (min(sizes.current.lineages, self._many) if is_other else self._many):
             self._forget_lineages()
+
+    def shrink(self, coming: int) -> None:
+        """Give back room that neither the rows of the SteMs nor so many new ones need. Between steps."""
+        if self.who.bed.rows.shrink(coming):
+            self._where, self._room = np.empty((0, 0), np.int32), FEWEST_RESULTS
 
     def _forget_lineages(self) -> None:
         edges = self.who.bed.rows.edges[:, [chains.TAIL, chains.USED]].tolist()
@@ -277,7 +358,7 @@ class Confluence:
         new = self.lineages.compact(np.flatnonzero(has))
         for note in notes:
             note[:] = new[note]
-        self._many = max(MANY, 2 * len(self.lineages))
+        self._many = max(sizes.current.lineages, 2 * len(self.lineages))
         self._entered = 0
 
     # ------------------------------------------------------------------ leaving and coming back
@@ -343,21 +424,22 @@ class Met:
     """Tuples of all virtual sources."""
 
     ts: Array
-    node: Array
+    source: Array
+    """Which virtual source; while they are made, at which node of the plan."""
     slots: Array
     lineage: Array
 
     def first(self, n: int) -> Met:
-        return Met(self.ts[:n], self.node[:n], self.slots[:, :n], self.lineage[:n])
+        return Met(self.ts[:n], self.source[:n], self.slots[:, :n], self.lineage[:n])
 
     def at(self, rows: Array) -> Met:
-        return Met(self.ts[rows], self.node[rows], self.slots[:, rows], self.lineage[rows])
+        return Met(self.ts[rows], self.source[rows], self.slots[:, rows], self.lineage[rows])
 
     @staticmethod
     def joined(parts: Sequence[Met]) -> Met:
         return Met(
             joined([p.ts for p in parts]),
-            joined([p.node for p in parts]),
+            joined([p.source for p in parts]),
             np.concatenate([p.slots for p in parts], axis=1),
             np.concatenate([p.lineage for p in parts]),
         )

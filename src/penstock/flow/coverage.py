@@ -214,6 +214,14 @@ class Coverage:
         self._orders, self._of = self._orders[keep], self._of[keep]
         self._keep()
 
+    def shrink(self, coming: int) -> None:
+        """Give back room for cells that neither open periods nor so many new rows need."""
+        made = self._cells.shrink(coming)
+        if made is not None:
+            self._slab.renumber(made)
+            self._of = made.of(self._of)
+            self._keep()
+
     # ------------------------------------------------------------------ for people, and for coming back
 
     def json(self) -> dict[str, Any]:

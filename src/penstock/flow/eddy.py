@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.errors import PenstockError
@@ -40,8 +41,6 @@ from penstock.state.strings import Strings
 
 CACHE = 1 << 19
 """Bytes of lineage of a group."""
-GROUP = 1 << 12
-"""Rows of a group, at most."""
 MANY = 32
 """Words of lineage from which on it may pay to look only at those that have a bit."""
 BLOCK = 1 << 8
@@ -276,7 +275,7 @@ class Eddy:
 
     def _through(self, batch: Batch, keep: bool) -> Sorted:
         """All filters are on columns and nothing can fail: rows pass them all in one go."""
-        n, words = len(batch), self.words
+        n, words, group = len(batch), self.words, sizes.current.routed_rows
         operators = list(self.operators.values())
         block = max(8, min(BLOCK, CACHE // (128 * words)))
         lineage = room(((n if keep else block) + 8, words), np.uint64)
@@ -287,7 +286,7 @@ class Eddy:
         first = None if keep or words < MANY else self._few(operators)
         routed = n if first is not None else self._to_route(n, keep)
         # In C order whatever the policy: the kernels are compiled for it.
-        orders = np.ascontiguousarray(self._cheap.orders([o.ledger for o in operators], -(-routed // GROUP)))
+        orders = np.ascontiguousarray(self._cheap.orders([o.ledger for o in operators], -(-routed // group)))
         planes = np.empty((PLANES + 1, words), np.uint64)
         began = time.perf_counter_ns()
         alive = 0
@@ -296,12 +295,12 @@ class Eddy:
         elif first is not None:
             number, (starts, listed) = first
             alive = kernels.pass_few(
-                filters, number, starts, listed, orders, GROUP, self.start, rows, stats,
+                filters, number, starts, listed, orders, group, self.start, rows, stats,
                 np.empty(words, np.int32), np.empty(words, np.uint64), counts,
             )  # fmt: skip
         else:
             alive = kernels.pass_through(
-                filters, orders, GROUP, self.start, lineage, keep, block, rows[:routed], stats, planes, counts
+                filters, orders, group, self.start, lineage, keep, block, rows[:routed], stats, planes, counts
             )
         took = time.perf_counter_ns() - began
         visits = int(stats[:, 0].sum())
@@ -354,7 +353,7 @@ class Eddy:
 
     def _sorted(self, batch: Batch, start: Array, keep: bool) -> Sorted:
         n, words = len(batch), self.words
-        size = max(64, min(GROUP, CACHE // (8 * words)))
+        size = max(64, min(sizes.current.routed_rows, CACHE // (8 * words)))
         held = room((n if keep else min(n, size), words), np.uint64)
         planes = [np.empty((min(n, size), words), np.uint64) for _ in self._open]
         scratch, counts = np.empty((PLANES + 1, words), np.uint64), np.zeros(64 * words, np.int64)

@@ -1,6 +1,6 @@
 """What some operators can do besides: say what they hold, what they make, what passes them, and what is alive on their inputs.
 
-EXPLAIN, statistics and migration ask for these; an operator without them has nothing to say.
+EXPLAIN, statistics, migration and memory ask for these; an operator without them has nothing to say.
 """
 
 from __future__ import annotations
@@ -70,6 +70,15 @@ class Remembers(Protocol):
 
     def alive(self, which: int, now: int) -> Batch | None:
         """The rows of an input, with the columns that are read of them; None: not all are known."""
+        ...
+
+
+@runtime_checkable
+class Shrinks(Protocol):
+    """An operator whose room grows with what it remembers."""
+
+    def shrink(self, coming: int) -> None:
+        """Give back room that neither what is remembered nor so many new rows need. Between steps."""
         ...
 
 

@@ -21,6 +21,7 @@ from penstock.plan.expressions import Aggregation, Call, Expression
 from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.registry import Registry
+from penstock.state.renumbering import Renumbering
 from penstock.state.strings import Strings
 
 
@@ -59,8 +60,33 @@ class Accumulator(Protocol):
         """What the aggregate is for these groups, which have `size` members each."""
         ...
 
+    def renumber_members(self, made: Renumbering) -> None:
+        """Members have other slots."""
+        ...
 
-class CountAll:
+    def renumber_groups(self, made: Renumbering) -> None:
+        """Groups have other ids."""
+        ...
+
+    def shrink(self, coming: int) -> None:
+        """Give back room for ids of its own."""
+        ...
+
+
+class _ByGroup:
+    """Remembers nothing, or groups alone."""
+
+    def renumber_members(self, made: Renumbering) -> None:
+        pass
+
+    def renumber_groups(self, made: Renumbering) -> None:
+        pass
+
+    def shrink(self, coming: int) -> None:
+        pass
+
+
+class CountAll(_ByGroup):
     """COUNT(*): the group's size."""
 
     def step(self, step: Step, values: Array, valid: Mask | None) -> Both:
@@ -70,7 +96,7 @@ class CountAll:
         return Column(size)
 
 
-class Count:
+class Count(_ByGroup):
     """COUNT(x), and how many arguments are not NULL for those that need to know.
 
     Members less NULLs, so that nothing is tracked until a NULL comes; over DISTINCT values every event counts.
@@ -86,6 +112,9 @@ class Count:
 
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
         return Column(self.count(gids, size))
+
+    def renumber_groups(self, made: Renumbering) -> None:
+        self._groups.renumber(made)
 
     def count(self, gids: Array, size: Ints) -> Ints:
         _cover(self._groups, gids)
@@ -155,6 +184,16 @@ class Sums:
         )  # fmt: skip
         return out, was, out_odd, was_odd
 
+    def renumber_members(self, made: Renumbering) -> None:
+        self._links.renumber(made)
+        self._links.refer(made, "after", "before")
+        first = self._groups["odd"][:, kernels.FIRST]
+        first[:] = made.of(first)
+
+    def renumber_groups(self, made: Renumbering) -> None:
+        self._groups.renumber(made)
+        self._count.renumber_groups(made)
+
     def load(self, gids: Array, size: Ints) -> None:
         """What the groups hold, as if a step had just given it."""
         self._seen = None
@@ -209,11 +248,12 @@ class Sums:
 _NO_ODD = np.empty(0, np.int8)
 
 
-class OfSums:
-    """SUM, AVG and STDDEV, by name; and the rest of a SUM, for who adds several."""
+class OfSums(_ByGroup):
+    """SUM, AVG and STDDEV, by name; and the rest of a SUM, for who adds several. `holds`: it is the first of those that share the sums."""
 
-    def __init__(self, sums: Sums, function: str) -> None:
+    def __init__(self, sums: Sums, function: str, *, holds: bool) -> None:
         self._sums = sums
+        self._holds = holds
         values = {"sum": sums.total, "rest": sums.rest, "avg": sums.mean, "stddev": sums.deviation}
         self._value = values[function]
 
@@ -225,8 +265,16 @@ class OfSums:
         self._sums.load(gids, size)
         return self._value(0)
 
+    def renumber_members(self, made: Renumbering) -> None:
+        if self._holds:
+            self._sums.renumber_members(made)
 
-class Extreme:
+    def renumber_groups(self, made: Renumbering) -> None:
+        if self._holds:
+            self._sums.renumber_groups(made)
+
+
+class Extreme(_ByGroup):
     """MIN and MAX: the top of a heap per group."""
 
     def __init__(self, site: Site, name: str, type_: Type, largest: bool, strings: Strings) -> None:
@@ -254,6 +302,14 @@ class Extreme:
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
         _cover(self._groups, gids)
         return _picked(values, self._groups["root"][gids])
+
+    def renumber_members(self, made: Renumbering) -> None:
+        self._links.renumber(made)
+        self._links.refer(made, "child", "sibling", "before")
+        self._groups.refer(made, "root")
+
+    def renumber_groups(self, made: Renumbering) -> None:
+        self._groups.renumber(made)
 
     def _keys(self, values: Array) -> Array:
         """Numbers in the order of the values; all of them anew, since strings are ranked afresh."""
@@ -311,6 +367,21 @@ class Distinct:
     def at(self, gids: Array, size: Ints, values: Array) -> Column:
         return self._inner.at(gids, size, values)
 
+    def renumber_members(self, made: Renumbering) -> None:
+        self._slots.renumber(made)
+
+    def renumber_groups(self, made: Renumbering) -> None:
+        self._known.refer(made, 0)
+        self._values.refer(made, "gid")
+        self._inner.renumber_groups(made)
+
+    def shrink(self, coming: int) -> None:
+        made = self._known.shrink(coming)
+        if made is not None:
+            self._values.renumber(made)
+            self._slots.refer(made, "value")
+            self._inner.renumber_members(made)
+
 
 def ordinals(values: Array, type_: Type, strings: Strings) -> Array:
     """Numbers in the order of the values."""
@@ -366,9 +437,10 @@ class Accumulators:
         else:
             kind = "squares" if function == "stddev" else sum_kind(argument)
             key = (argument, kind, name if distinct else "")
-            if key not in self._sums:
+            holds = key not in self._sums
+            if holds:
                 self._sums[key] = Sums(self._site, name, kind, distinct)
-            made = OfSums(self._sums[key], function)
+            made = OfSums(self._sums[key], function, holds=holds)
         return Distinct(self._site, name, made, argument.type) if distinct else made
 
 

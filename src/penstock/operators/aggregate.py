@@ -74,9 +74,9 @@ class Grouping:
         self._tells = site.tells
         self._width_kept = len(kept)
         self._fifo = self._roster.in_order
-        links = ("later",) if self._fifo else ("child", "sibling", "before")
+        self._links = ("later",) if self._fifo else ("child", "sibling", "before")
         link = (np.int32, -1)
-        self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(links, link))
+        self._members = Slab(arena, f"{name}.member", gid=(np.int32, 0), **dict.fromkeys(self._links, link))
         self._groups = Slab(arena, name, group=(np.int64, kernels.BLANK))
         self._begun = bool(self._keys) or len(self._groups_known) > 0
 
@@ -199,6 +199,26 @@ class Grouping:
     def _present(self, size: Ints) -> Mask:
         """Groups with members have a row; without keys there is always one."""
         return size > 0 if self._keys else np.ones(len(size), np.bool_)
+
+    def shrink(self, coming: int) -> None:
+        made = self._roster.shrink(coming)
+        if made is not None:
+            self._members.renumber(made)
+            self._members.refer(made, *self._links)
+            for field in (kernels.OLDEST, kernels.NEWEST, kernels.ROOT):
+                slots = self._groups["group"][:, field]
+                slots[:] = made.of(slots)
+            for acc in self._accumulators:
+                acc.renumber_members(made)
+        made = self._groups_known.shrink(coming) if self._keys else None
+        if made is not None:
+            self._groups.renumber(made)
+            self._key_frame.renumber(made)
+            self._members.refer(made, "gid")
+            for acc in self._accumulators:
+                acc.renumber_groups(made)
+        for acc in self._accumulators:
+            acc.shrink(coming)
 
     def _forget(self, rows: Rows) -> None:
         """Empty groups give their numbers back; members that ended free their slots."""

@@ -130,6 +130,15 @@ class AntiJoinOperation:
         columns = placed(side.columns(slots), self._stored[which], self._widths[which])
         return Batch(np.full(len(slots), now), side.exp[slots], columns)
 
+    def shrink(self, coming: int) -> None:
+        left, right = self._sides
+        made = left.shrink(coming)
+        if made is not None:
+            self._matches.renumber(made)
+        right.shrink(coming)
+        if self._unmatched is not None:
+            self._unmatched.shrink(coming)
+
     def _clean_left(self, batch: Batch) -> tuple[Batch, list[Ints], Batch]:
         """Left rows with a NULL key match nothing: they pass as they are."""
         cleaned, keys = self._keys[0].clean(batch)

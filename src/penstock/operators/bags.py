@@ -29,6 +29,7 @@ from penstock.state.arena import Slab
 from penstock.state.frame import Frame
 from penstock.state.pool import Slots
 from penstock.state.registry import Registry
+from penstock.state.renumbering import Renumbering
 from penstock.state.roster import Events, Roster, Signs
 
 NEVER = int(kernels.NEVER)
@@ -54,6 +55,14 @@ class Side:
             up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
             on=(np.bool_, False), plus=(np.int64, -1),
         )  # fmt: skip
+
+    def shrink(self, coming: int) -> Renumbering | None:
+        """Renumber the copies if few of many slots are taken; None: they stay."""
+        made = self.roster.shrink(coming)
+        if made is not None:
+            self.links.renumber(made)
+            self.links.refer(made, "up", "down")
+        return made
 
     @property
     def gid(self) -> Array:
@@ -107,6 +116,20 @@ class BagOperation:
         ]
         values = Holding("values", "of each what is shown", len(self._values))
         return [*(copies if self._two else copies[:1]), values]
+
+    def shrink(self, coming: int) -> None:
+        left, right = self._sides
+        for side, other, refers in ((left, right, ("l_last", "lowest")), (right, left, ("r_last",))):
+            made = side.shrink(coming)
+            if made is not None:
+                other.links.refer(made, "mate")
+                self._state.refer(made, *refers)
+        made = self._values.shrink(coming)
+        if made is not None:
+            self._state.renumber(made)
+            self._frame.renumber(made)
+            for side in self._sides:
+                side.roster.refer(made)
 
     def _enter(self, side: Side, batch: Batch, now: int) -> Events:
         n = len(batch)

@@ -250,6 +250,18 @@ class FifoJoin:
         self._questions.note(now)
         return out
 
+    def shrink(self, coming: int) -> None:
+        if not self._stems.shrink(coming):
+            return
+        self._backing.follow()
+        if self._cycles is not None:
+            self._cycles.slide()
+            self._follow()
+            self._arena.beside[self._name] = int(self._cycles.bits.nbytes)
+        elif self._questions.kept:
+            self._questions.lay_out_again()
+            self._arena.beside[self._name] = int(self._questions.horizons.nbytes)
+
     def _walked(self, ts: Array, side: Array, slot: Array) -> Batch:
         n = len(self._keys)
         parts: list[Part] = []
@@ -286,9 +298,12 @@ class FifoJoin:
                 limits.check_results(sum(p.made for p in parts))
                 parts.append(Part(room(size, np.int64), room(size, np.int64), room((n, size), np.int32)))
             part, before = parts[-1], done
+            free = len(part.ts) - part.made
             done, part.made = run(done, part.made, part.ts, part.exp, part.slots)
             if done < total:
                 part.full = True
+                if done == before:  # a single row makes more than there was room for
+                    limits.check_results(free + 1)
                 if done == before or part.made > len(part.ts) // 2:
                     self._room *= 2
 

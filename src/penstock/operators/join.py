@@ -146,6 +146,10 @@ class MultiwayJoin:
             self._enter(one, batch, now)
         self._entered()
 
+    def shrink(self, coming: int) -> None:
+        for one in self._inputs:
+            one.stem.shrink(coming)
+
     def _entered(self) -> None:
         for one in self._inputs:
             # Results over versions of a table that are gone may yet have to be taken back.

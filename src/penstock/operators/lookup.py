@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Column, Ints
 from penstock.kernels.filters import PADS
 from penstock.operators.expressions.texts import PerCode
@@ -15,8 +16,6 @@ from penstock.state.strings import Strings
 
 PLACES = 1 << 12, 1 << 16
 """Of a directory, at least and at most; between, four for every bound: few then share one."""
-DIRECT = 1 << 13
-"""Values from the first bound to the last up to which every one has a place of its own."""
 _GREATEST = np.iinfo(np.int64).max
 _NO_BOUNDS: Ints = np.empty(0, np.int64)
 _NO_IDS = _NO_PLACES = np.empty(0, np.int32)
@@ -43,7 +42,7 @@ def numbers_index(bounds: Ints, ids: Array) -> Index:
     """Cells of numbers between sorted bounds."""
     low = int(bounds[0]) if len(bounds) else 0
     span = int(bounds[-1]) - low if len(bounds) else 0
-    if span < DIRECT:
+    if span < sizes.current.direct_values:
         # One place for all that lies below the first bound; the last stands for all above.
         repeats = np.ones(len(ids), np.int64)
         repeats[1:-1] = np.diff(bounds)

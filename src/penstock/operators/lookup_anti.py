@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.data import limits
 from penstock.data.batch import Array, Batch, Column, Ints, Mask
 from penstock.data.schema import Schema
 from penstock.kernels import chains
@@ -55,6 +56,9 @@ class LookupAntiJoin:
     def holdings(self) -> list[Holding]:
         return [Holding("table", f"hash chains over a {self._table.roster.structure}", len(self._table))]
 
+    def shrink(self, coming: int) -> None:
+        self._table.shrink(coming)
+
     def _enter(self, batch: Batch, now: int) -> None:
         batch, (key,) = self._keys[1].clean(batch)
         stored = tuple(batch.columns[k] for k in self._stored) + self._keys[1].held(batch)
@@ -87,7 +91,7 @@ class LookupAntiJoin:
 
     def _probe(self, keys: Ints, times: Ints) -> tuple[Array, Array]:
         index = self._table.indexes[0]
-        n, done, room = len(keys), 0, max(1024, 2 * len(keys))
+        n, done, total, room = len(keys), 0, 0, max(1024, 2 * len(keys))
         found_rows, found_slots = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         while done < n:
             row, slot = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -98,6 +102,8 @@ class LookupAntiJoin:
             )  # fmt: skip
             found_rows.append(row[:made])
             found_slots.append(slot[:made])
+            total += made
+            limits.check_results(total)
             if done == before:
                 room *= 2
         return np.concatenate(found_rows), np.concatenate(found_slots)

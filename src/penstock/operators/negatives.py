@@ -31,6 +31,9 @@ class Negatives:
     def holdings(self) -> list[Holding]:
         return [Holding("window", self._roster.structure, len(self._roster))]
 
+    def shrink(self, coming: int) -> None:
+        self._roster.shrink(coming)
+
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
         stored = tuple(batch.columns[i] for i in self._stored) if len(batch) else ()

@@ -345,6 +345,10 @@ class Questions:
                 self.lay_out(now)
                 return
 
+    def lay_out_again(self) -> None:
+        """The same after the last step."""
+        self.lay_out(int(self._gate[-1]))
+
     def lay_out(self, now: int) -> None:
         """All tables anew, from the rows that are alive."""
         stems, n = self._stems, self._n

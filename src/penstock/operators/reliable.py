@@ -31,6 +31,7 @@ from penstock.state import words
 from penstock.state.arena import Arena, Slab
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
+from penstock.state.renumbering import Renumbering
 from penstock.state.strings import Strings
 
 
@@ -89,6 +90,12 @@ class ReliableAnswers:
 
     def holdings(self) -> list[Holding]:
         return [Holding("groups", f"tables of {self._levels} levels", len(self._groups))]
+
+    def shrink(self, coming: int) -> None:
+        made = self._groups.shrink(coming) if self._keys else None
+        if made is not None:
+            for held in (self._key_frame, self._rows, self._expired, self._shown, self._exp):
+                held.renumber(made)
 
     # ------------------------------------------------------------------ what came
 
@@ -269,6 +276,9 @@ class _Cells:
 
     def fit(self, capacity: int) -> None:
         self._slab.fit(capacity)
+
+    def renumber(self, made: Renumbering) -> None:
+        self._slab.renumber(made)
 
     def is_blank(self, moments: _Moments) -> bool:
         """Whether nothing is held of these groups."""

@@ -87,6 +87,13 @@ class SetOperation:
         ends = f"of each its last end and the end shown (no input is kept), {found}"
         return [Holding("values", ends, len(self._values))]
 
+    def shrink(self, coming: int) -> None:
+        made = self._values.shrink(coming)
+        if made is not None:
+            self._state.renumber(made)
+            self._frame.renumber(made)
+            self._calendar.renumber(made)
+
     def _due(self, inputs: Sequence[Batch], rows: int, now: int) -> Ids:
         """Values whose row ends or begins by itself, if a calendar is kept."""
         upkeep, kept = self._upkeep, self._scheduled[0]

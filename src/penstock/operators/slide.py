@@ -27,6 +27,7 @@ from penstock.state import words
 from penstock.state.arena import Slab
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
+from penstock.state.renumbering import shrunk
 
 MAX_UNROLLED = 3
 """Summands up to which the kernel is compiled for their number: it takes 1.5 s of CPU for each."""
@@ -134,7 +135,7 @@ class SlidingSums:
             )  # fmt: skip
             if done == n:
                 break
-            self._widen()
+            self._lay_ring(2 * self._ring.capacity)
         keys = tuple(_read(c) for c in self._key_frame.at(gid[:kept]))
         out = Batch(time[:kept], exp[:kept], (*keys, *self._values(totals[:, :kept])))
         if self._registers[kernels.EMPTIED]:
@@ -147,6 +148,20 @@ class SlidingSums:
             Holding("members", "ring of summands", int(self._registers[kernels.LENGTH])),
             Holding("groups", "array", len(self._groups_known)),
         ]
+
+    def shrink(self, coming: int) -> None:
+        made = self._groups_known.shrink(coming)
+        if made is not None:
+            self._groups.renumber(made)
+            self._key_frame.renumber(made)
+            groups = self._ring["member"][:, kernels.GROUP]
+            live = self._order()
+            groups[live] = made.of(groups[live])
+        ring = shrunk(
+            self._ring.capacity, int(self._registers[kernels.LENGTH]), coming, sizes.current.ring_members
+        )
+        if ring is not None:
+            self._lay_ring(ring)
 
     def _entered(self, batch: Batch, n: int) -> tuple[Array, Array]:
         """Group numbers and summands of the arrivals."""
@@ -192,15 +207,18 @@ class SlidingSums:
                 out.append(Column(np.divide(totals[total], counts, out=room(len(counts), np.float64)), valid))
         return tuple(out)
 
-    def _widen(self) -> None:
-        """Twice the room; the wider ring begins with the oldest member."""
-        length, old = int(self._registers[kernels.LENGTH]), self._ring.capacity
-        order = (int(self._registers[kernels.FRONT]) + np.arange(length)) & (old - 1)
-        place = np.full(old, -1, np.int64)
-        place[order] = np.arange(length)
-        held = self._ring["member"][order]
-        self._ring.fit(2 * old)
-        self._ring["member"][:length] = held
+    def _order(self) -> Ints:
+        """Where the members lie, oldest first."""
+        length, front = int(self._registers[kernels.LENGTH]), int(self._registers[kernels.FRONT])
+        order: Ints = (front + np.arange(length)) & (self._ring.capacity - 1)
+        return order
+
+    def _lay_ring(self, capacity: int) -> None:
+        """So much room; the ring begins with the oldest member."""
+        order = self._order()
+        place = np.full(self._ring.capacity, -1, np.int64)
+        place[order] = np.arange(len(order))
+        self._ring.lay(order, capacity)
         state = self._groups["group"]
         live = state[:, kernels.SIZE] > 0
         state[live, kernels.NEWEST] = place[state[live, kernels.NEWEST]]

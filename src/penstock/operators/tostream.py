@@ -57,6 +57,12 @@ class ToStreamOperation:
         self._settle(events)
         return out
 
+    def shrink(self, coming: int) -> None:
+        made = self._roster.shrink(coming)
+        if made is not None:
+            self._alive = made.of(self._alive)
+            self._arena.keep(f"{self._name}.alive", self._alive)
+
     def holdings(self) -> list[Holding]:
         return [Holding("rows", self._roster.structure, len(self._roster))]
 

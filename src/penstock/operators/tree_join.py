@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.data import sizes
+from penstock.data import limits, sizes
 from penstock.data.batch import Array, Batch, Column, Ints
 from penstock.data.clock import EARLIEST
 from penstock.data.memory import joined, room
@@ -167,11 +167,14 @@ class TreeJoin:
         self._state.expire(now)
         return out
 
+    def shrink(self, coming: int) -> None:
+        self._state.shrink(coming)
+
     def _climbed(self, ts: Array, side: Array, seq: Array) -> Batch:
         state, n = self._state, len(self._keys)
         before = state.counter(kernel.VISITS)
         parts = []
-        done = 0
+        done = total = 0
         while done < len(ts):
             size = self._room
             out_ts, out_exp = room(size, np.int64), room(size, np.int64)
@@ -183,12 +186,16 @@ class TreeJoin:
             )
             done, made = run(done, ts, side, seq, *held, out_ts, out_exp, out_slot)
             parts.append((out_ts[:made], out_exp[:made], out_slot[:, :made]))
+            total += made
+            limits.check_results(total)
             if state.counter(kernel.CROWDED):
                 if state.widen():
                     self._change(int(ts[min(done, len(ts) - 1)]) - 1)
             elif done < len(ts):
                 short = state.counter(kernel.SHORT)
                 if short == self._layout.root:
+                    if done == first:  # a single row makes more than there was room for
+                        limits.check_results(size + 1)
                     self._room *= 2
                 else:
                     state.make_room(short, int(ts[done]) - 1, more=done == first)

@@ -130,6 +130,13 @@ class RowsWindow:
     def holdings(self) -> list[Holding]:
         return [Holding("rows shown", "list by key" if self._partition else "queue", len(self._pool))]
 
+    def shrink(self, coming: int) -> None:
+        made = self._pool.shrink(coming)
+        if made is not None:
+            self._rows.renumber(made)
+            self._rows.refer(made, "later")
+            self._groups.refer(made, "oldest", "newest")
+
     def step(self, inputs: Sequence[Batch], now: int) -> Batch:
         (batch,) = inputs
         n = len(batch)

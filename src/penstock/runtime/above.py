@@ -171,6 +171,11 @@ class Above:
             estimated = (*keys, Column(count.values.astype(np.float64)), sure, sure)
             self._estimates.append(gone.with_columns(estimated))
 
+    def shrink(self, coming: int) -> None:
+        """Give back room of what the plan remembers."""
+        if self.pipeline is not None:
+            self.pipeline.shrink(coming)
+
     def current(self) -> Batch | None:
         return None if self.pipeline is None else self.pipeline.current(self.until)
 

@@ -237,12 +237,11 @@ class Answer:
         """Rows that the kept view was touched for."""
         return self._view.visits
 
-    def give_back(self, now: int) -> None:
-        """The memory of a view without rows."""
-        if not len(self._view.at(now)):
-            visits = self._view.visits
-            self._view = View(self._types, Edge(self._root.judged.pattern, self._told), self._upkeep)
-            self._view.resume(now, visits)
+    def shrink(self, now: int, coming: int) -> None:
+        """Give back room that neither the answer nor so many new rows need."""
+        self._view.shrink(now, coming)
+        if self._latest is not None:
+            self._latest.shrink(now, coming)
 
     @property
     def size_bytes(self) -> int:

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from penstock.data.batch import Ints, Mask
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LATEST, MICROSECONDS
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LATEST, MICROSECONDS
 from penstock.data.memory import room
 from penstock.data.types import Type
 from penstock.kernels.events import too_far
@@ -35,7 +35,7 @@ class AheadBound:
         self._delay = stream.delay
         self._by_wall = stream.time_type is Type.TIMESTAMP
         self._declared = stream.ahead
-        self._first = FIRST_MICROSECOND if self._by_wall else EARLIEST
+        self._first = FIRST_INSTANT if self._by_wall else EARLIEST
 
     @staticmethod
     def of(stream: Stream) -> AheadBound | None:

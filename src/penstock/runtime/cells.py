@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.data.batch import Array, Column, gather
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LAST_MICROSECOND, LATEST
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import PenstockError
@@ -268,7 +268,7 @@ class Cells:
 
     @property
     def first(self) -> int:
-        return FIRST_MICROSECOND if self.time_type is Type.TIMESTAMP else EARLIEST
+        return FIRST_INSTANT if self.time_type is Type.TIMESTAMP else EARLIEST
 
     @property
     def last(self) -> int:
@@ -342,6 +342,9 @@ class Cells:
         parts = [part for spread in self.queries.values() for part in spread.parts]
         for stage in (self.lower, self.upper):
             stage.let_go(i for part in parts if part.stage is stage for i in part.placement.inputs)
+
+    def answer(self, spread: Spread) -> Gathered:
+        return spread.answer
 
     def check(self, spread: Spread) -> None:
         for part in spread.parts:

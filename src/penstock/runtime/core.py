@@ -256,6 +256,11 @@ class CoreRun:
         self.routes.forget()
         return ends
 
+    def shrink(self, coming: int) -> None:
+        """Give back room of what windows and the join remember; rows along routes keep theirs until it is calm."""
+        for one in (*self.windows, *([] if self._joins is None else [self._joins[1]])):
+            one.shrink(coming)
+
     def admit(self, rows: Sequence[Batch], came: int) -> list[tuple[int, Ints]]:
         """What comes in, by input, as rows that wait; tables change at once."""
         made = []

@@ -1,22 +1,24 @@
 """The engine in this process: streams in, a clock, standing queries, answers out.
 
-An instant is applied once and whole. When watermarks allow the clock to rise from T0 to T1, the rows with
-T0 < ts <= T1 are taken from all streams in time order, cut into slices (between instants) that stay in the
-cache, and every query's pipeline steps over each slice. Rows of small pushes wait until a slice is full or somebody looks
-(`settle`): nobody can tell the difference, unless there are Python functions, whose errors belong to the push.
+An instant is applied once and whole. Streams that queries read together share a clock (`clock_groups`). When watermarks allow it to
+rise from T0 to T1, the rows of these streams with T0 < ts <= T1 are taken in time order, cut into slices (between instants) that
+stay in the cache, and the pipeline of every query over these streams steps over each slice. Rows of small pushes wait until a slice
+is full or a caller reads (`settle`), which changes no answer; with Python functions they do not, since errors belong to the push.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from penstock.data import sizes
 from penstock.data.batch import Batch, Column
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LAST_MICROSECOND, LATEST
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LAST_MICROSECOND, LATEST
+from penstock.data.limits import ResultLimitError
 from penstock.data.types import Type
 from penstock.errors import DataError, PenstockError, StateError
 from penstock.flow.eddy import Member
@@ -25,20 +27,22 @@ from penstock.operators.evaluate import Evaluator
 from penstock.operators.expressions.parts import RowError
 from penstock.plan.catalog import Catalog, Stream, Table
 from penstock.plan.levels import USUAL
+from penstock.plan.nodes import Scan
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.statistics import Statistics
 from penstock.plan.upkeep import Upkeep
+from penstock.rules.walk import every
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import build
+from penstock.runtime.clock_groups import ClockGroup, ClockGroups, Reading
 from penstock.runtime.in_use import InUse
 from penstock.runtime.measure import counted
 from penstock.runtime.migrate import migrated
 from penstock.runtime.notices import HELD_TIMES, MANY, held_notice
-from penstock.runtime.pipeline import told
+from penstock.runtime.pipeline import Key, told
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.relation import RelationState
-from penstock.runtime.renew import LARGE, quiet_after
 from penstock.runtime.replan import Replan, Replanning
 from penstock.runtime.running import Running, Standing, Tail
 from penstock.runtime.sharing import Sharing
@@ -46,7 +50,7 @@ from penstock.runtime.source import Source, SourceMark, StreamLimits
 from penstock.runtime.spending import Spending
 from penstock.runtime.stepping import Stepping
 from penstock.runtime.stops import Stops
-from penstock.runtime.unread_changes import UnreadLimit
+from penstock.runtime.unread_changes import UnreadChanges, UnreadLimit
 from penstock.state.strings import Strings
 
 
@@ -97,25 +101,28 @@ class Engine:
         self.sources: dict[str, Source] = {}
         self.tables: dict[str, RelationState] = {}
         self.queries: dict[str, Standing] = {}
-        self._clock: int | None = None
-        self.limit = LATEST
-        """The clock does not rise beyond it: somebody else waits for streams that no query here reads."""
+        self.groups = ClockGroups(EARLIEST - 1)
+        """Which streams share a clock, and where it is."""
+        self.ceilings: Mapping[str, int] = {}
+        """By stream: its clock does not rise beyond it, for the sake of streams that are read elsewhere."""
         self._unseen = 0
         """Rows pushed since the clock was last looked at."""
-        self._swept_at = 4096
+        self._swept_at = sizes.current.swept_strings
         self._stepping = Stepping()
         self.raises = True
         """Whether whoever moves the clock gets the errors of queries; if not, they are found in `Standing.failed`."""
         self.limits: StreamLimits | None = None
         """What streams set aside; None: another has decided that already."""
-        self._held: tuple[Source | None, int, int] = (None, 0, 0)
-        """The stream that rows wait for, its watermark, and in how many large pushes since it was so."""
+        self._held: dict[tuple[str, int], int] = {}
+        """By stream that rows wait for and its watermark: in how many large pushes since it was so."""
         self._idle = False
         """Some stream may become idle."""
         self.unread_bytes: int | None = None
         """Bytes of unread changes that are kept of a query; None: all."""
         self.query_bytes: int | None = None
         """Bytes that a query may remember; None: any number."""
+        self._grown: list[UnreadChanges] = []
+        """Unread changes to be counted once the call has ended."""
         self.notices: list[Warning] = []
         """Warnings that the user is still to be given."""
         self.spending = Spending(self.policies)
@@ -129,18 +136,39 @@ class Engine:
 
     @property
     def clock(self) -> int:
-        """Every row with ts <= clock has been applied."""
+        """Every row with ts <= clock has been applied, of every stream that some query reads."""
         self.settle()
-        return self._now
+        return self.groups.clock
 
     @property
-    def _now(self) -> int:
-        return self.first - 1 if self._clock is None else self._clock
+    def latest_clock(self) -> int:
+        """No stream has passed this instant."""
+        self.settle()
+        return self.groups.latest
+
+    @property
+    def clocks(self) -> dict[str, int]:
+        """By stream that some query reads: its clock."""
+        self.settle()
+        return self.groups.clocks
+
+    def clock_of(self, standing: Standing) -> int:
+        """Every row of a query's streams with ts <= clock has been applied."""
+        self.settle()
+        return self._now_of(standing)
+
+    def streams_of(self, root: Root) -> frozenset[str]:
+        """The streams that a plan reads, by their keys; estimates of expired rows are none."""
+        read = (one.stream.name.lower() for one in every(root.node) if isinstance(one, Scan))
+        return frozenset(key for key in read if key in self.sources)
+
+    def _now_of(self, standing: Standing) -> int:
+        return self.groups.earliest(standing.reading.streams)
 
     @property
     def first(self) -> int:
         """The first instant there is."""
-        return FIRST_MICROSECOND if self.time_type is Type.TIMESTAMP else EARLIEST
+        return FIRST_INSTANT if self.time_type is Type.TIMESTAMP else EARLIEST
 
     @property
     def last(self) -> int:
@@ -152,6 +180,7 @@ class Engine:
     def add_stream(self, stream: Stream) -> None:
         self.check_idle()
         self.time_type = one_clock(stream, self.time_type)
+        self.groups.raise_floor(self.first - 1)
         self.sources[stream.name.lower()] = Source(stream, self.first, self.limits)
         self._idle |= self.limits is not None and stream.idle is not None
 
@@ -172,29 +201,35 @@ class Engine:
         """Start a query: it sees rows with ts > clock, or from a later instant on. With `replan` its plan follows the data."""
         self.check_idle()
         assert self.time_type is not None
-        now = self.clock + 1
+        self.settle()
+        streams = self.streams_of(root)
+        now = self.groups.now(streams) + 1
         since = now if since is None else max(since, now)
+        reading = Reading(streams, since)
+        apart = self.groups.are_apart(reading)
         if self.policies.budget is not None:
             replan = None
         tail, evaluator = self._running.tail(
-            root, since, now, may_move=replan is not None, time_type=self.time_type
+            root, since, None if apart else now, may_move=replan is not None, time_type=self.time_type
         )
         pipeline = tail.pipeline
         upkeep = self.upkeep if self.policies.budget is None else Upkeep()
         answer = Answer(root, self.strings, self.time_type, upkeep, keep=keep, told=pipeline.told)
         if self.unread_bytes is not None:
-            answer.unread.limit = UnreadLimit(name, self.unread_bytes, self.notices)
-        standing = Standing(name, root, since, evaluator, pipeline, answer, weight=weight)
+            answer.unread.limit = UnreadLimit(name, self.unread_bytes, self.notices, self._grown)
+        standing = Standing(name, root, since, reading, evaluator, pipeline, answer, weight=weight)
         if replan is not None:
             standing.replanning = Replanning(replan, root)
         self.queries[name.lower()] = standing
         self._running.begin(standing, tail)
         self._running.weigh(standing, weight)
-        if since > now:
+        fresh = streams.difference(self.groups.streams)
+        self.groups.add(reading)
+        if since > now or apart:
             self._later.append(standing)
-        for stream in pipeline.streams:
-            # What came for instants already applied, while nobody read the stream, is over.
-            self.sources[stream].take(self._now)
+        for stream in fresh:
+            # Rows for instants before the clock, which came while no query read the stream, are over.
+            self.sources[stream].take(now - 1)
             self.sources[stream].raise_to(now)
         try:
             self._advance()
@@ -231,6 +266,7 @@ class Engine:
 
     def _forget(self, standing: Standing) -> None:
         del self.queries[standing.name.lower()]
+        self.groups.remove(standing.reading)
         self._later = [one for one in self._later if one is not standing]
         self._running.retire(standing)
         self.sweep_strings()
@@ -295,23 +331,30 @@ class Engine:
 
     def held_back_by(self) -> Source | None:
         """The stream that many rows of others wait for, if they do."""
-        read = [self.sources[name] for name in self._running.readers]
-        held = min(read, key=lambda source: source.watermark, default=None)
-        return held if sum(source.waiting for source in read if source is not held) >= MANY else None
+        return next((held for _, held in self._held_groups()), None)
+
+    def _held_groups(self) -> Iterator[tuple[ClockGroup, Source]]:
+        """Groups with many rows that wait for one stream, and that stream."""
+        for group in self.groups:
+            if len(group.waits_with) > 1:
+                read = [self.sources[name] for name in group.waits_with]
+                held = min(read, key=lambda source: source.watermark)
+                if sum(source.waiting for source in read if source is not held) >= MANY:
+                    yield group, held
 
     def _warn_if_held(self) -> None:
         """Say once of a stream that many rows wait for it."""
-        held = self.held_back_by()
-        if self.limits is None or held is None:
+        if self.limits is None:
             return
-        if held is not self._held[0] or held.watermark != self._held[1]:
-            self._held = (held, held.watermark, 0)
-        times = self._held[2] + 1
-        self._held = (held, held.watermark, times)
-        if times == HELD_TIMES:
-            waiting = sum(self.sources[name].waiting for name in self._running.readers)
-            seen = None if held.watermark == self.first else held.watermark
-            self.notices.append(held_notice(held.stream, waiting, seen))
+        counts: dict[tuple[str, int], int] = {}
+        for group, held in self._held_groups():
+            key = (held.stream.name, held.watermark)
+            counts[key] = self._held.get(key, 0) + 1
+            if counts[key] == HELD_TIMES:
+                waiting = sum(self.sources[name].waiting for name in group.streams)
+                seen = None if held.watermark == self.first else held.watermark
+                self.notices.append(held_notice(held.stream, waiting, seen))
+        self._held = counts
 
     def settle(self) -> None:
         """Apply what was pushed, and what waits for streams that have become idle."""
@@ -325,8 +368,13 @@ class Engine:
             if stream is None or name == stream:
                 source.raise_to(until + 1)
         if not self.queries and stream is None:
-            self._rise(until)
+            self.rest_until(until)
         self.go_on()
+
+    def rest_until(self, instant: int) -> None:
+        """No query that is to come can see rows up to the instant."""
+        self.groups.raise_floor(instant)
+        self._forget_before(self.groups.clock)
 
     def raise_watermarks(self, watermarks: Mapping[str, int]) -> None:
         """Every row below its stream's watermark has come."""
@@ -339,9 +387,9 @@ class Engine:
         self, name: str, at: int | None, delete: tuple[Column, ...], insert: tuple[Column, ...]
     ) -> None:
         self.check_idle()
-        when = self.clock + 1 if at is None else at
+        clock = self.latest_clock
         rows = [tuple(c.copy() for c in columns) for columns in (delete, insert)]
-        self.tables[name].update(when, self.clock, *rows)
+        self.tables[name].update(clock + 1 if at is None else at, clock, *rows)
 
     def load(self, name: str, rows: tuple[Column, ...]) -> None:
         """The first content of a table that no query reads yet."""
@@ -350,21 +398,66 @@ class Engine:
     # ------------------------------------------------------------------ time
 
     def _advance(self) -> None:
-        """Let the clock rise as far as watermarks allow."""
+        """Let clocks rise as far as watermarks allow."""
         self._unseen = 0
         if self._idle:
             self._pass_idle()
-        if self._running.readers:
-            self._rise(min(self.limit, min(self.sources[s].watermark for s in self._running.readers) - 1))
+        stops, slices = Stops(), list[int]()
+        merged = True
+        while merged:
+            for group in self.groups:
+                slices += self._rise(group, self._reach(group), stops)
+            merged = self._merge()
+        if not slices:
+            return
+        with self._stepping.guard:
+            self._forget_before(self.groups.clock)
+            for tail in list(self.tails.values()):
+                self._reconsider(tail.standings[0])
+            self._give_back(max(slices))
+            self._relieve()
+            self._count_unread()
+            self.sweep_strings()
+        if self.raises:
+            stops.tell()
+
+    def _count_unread(self) -> None:
+        """Bound the changes that were not read."""
+        while self._grown:
+            self._grown.pop().count()
+
+    def _reach(self, group: ClockGroup) -> int:
+        """How far watermarks allow the clock of a group to rise."""
+        found = group.until
+        for stream in group.streams:
+            found = min(found, self.sources[stream].watermark - 1, self.ceilings.get(stream, LATEST))
+        return found
+
+    def _merge(self) -> bool:
+        """Merge groups that have come together, and let the queries begin that waited for it."""
+        if not self.groups.merge():
+            return False
+        with self._stepping:
+            whole = [q for q in self._later if self.groups.group(q.reading.streams) is not None]
+            self._share([q for q in whole if q.since == self._now_of(q) + 1])
+        return True
+
+    def _forget_before(self, clock: int) -> None:
+        """Let go of what no query can see any more: table versions, and rows of streams that no query reads."""
+        for table in self.tables.values():
+            table.forget(clock)
+        for name in self.sources.keys() - self.groups.streams:
+            self.sources[name].take(clock)
 
     def _pass_idle(self) -> None:
         """Streams that have been silent for as long as they declare (IDLE AFTER) hold none of the others back."""
-        read = [self.sources[name] for name in self._running.readers]
-        active = [source.watermark for source in read if not source.is_idle]
-        if active:
-            for source in read:
-                if source.is_idle:
-                    source.raise_to(min(active))
+        for group in self.groups:
+            read = [self.sources[name] for name in group.waits_with]
+            active = [source.watermark for source in read if not source.is_idle]
+            if active:
+                for source in read:
+                    if source.is_idle:
+                        source.raise_to(min(active))
 
     def go_on(self) -> None:
         """A step: time passes, and where steps have a budget, what has come and what waits gets its units."""
@@ -372,63 +465,45 @@ class Engine:
         self._advance()
         self._spend(whole=False)
 
-    def _rise(self, clock: int) -> None:
-        """Apply everything up to the new clock."""
-        if clock <= self._now:
-            return
-        stops = Stops()
+    def _rise(self, group: ClockGroup, clock: int, stops: Stops) -> list[int]:
+        """Apply all rows of a group up to the new clock; how many rows the last step had, if there was one."""
+        if clock <= group.now:
+            return []
+        rows = 0
         with self._stepping:
-            for until in self._cuts(clock):
-                batches = {("stream", n): s.take(until) for n, s in self.sources.items()}
-                self._step({key: b for key, b in batches.items() if b is not None}, until, stops)
-                for standing in [q for q in self._later if q.since == until + 1]:
-                    if self.sharing is not None and standing.replanning is None:
-                        self._let_share(standing)
-        with self._stepping.guard:
-            for tail in list(self.tails.values()):
-                self._reconsider(tail.standings[0])
-                self._give_back(tail)
-            self._relieve()
-            self.sweep_strings()
-        if self.raises:
-            stops.tell()
+            for until in self._cuts(group, clock):
+                batches = {("stream", n): self.sources[n].take(until) for n in group.streams}
+                feeds = {key: b for key, b in batches.items() if b is not None}
+                rows = sum(map(len, feeds.values()))
+                self._step(group, feeds, until, stops)
+                self._share([q for q in self._later if q.since == until + 1 and self._is_in(q, group)])
+        return [rows]
 
-    def _give_back(self, tail: Tail) -> None:
-        """Let a plan begin anew that holds much room and no row that could still matter."""
-        if (
-            tail.quiet is None
-            or tail.stopped
-            or tail.pipeline.may_move != (tail.standings[0].replanning is not None)
-        ):
-            return
-        pipeline = tail.pipeline
-        if tail.quiet < 0:
-            kept = any(standing.said.kept for standing in tail.standings)
-            tail.quiet = quiet_after(pipeline, pipeline.root.node, kept=kept)
-            if tail.quiet is None:
-                return
-        latest = max((self.sources[name].latest for name in pipeline.streams), default=self._now)
-        if (
-            latest + tail.quiet > self._now
-            or pipeline.arena.size_bytes < LARGE
-            or id(pipeline) not in self.tails
-        ):
-            return
-        evaluator = Evaluator(self.strings, self.catalog.functions)
-        made = build(
-            pipeline.root, evaluator, self.strings, self._now + 1, self.upkeep,
-            may_move=pipeline.may_move, shares=self.sharing if pipeline.shares else None,
-        )  # fmt: skip
-        self._running.renew(tail, evaluator, made)
-        for standing in tail.standings:
-            standing.said.give_back(self._now)
+    def _is_in(self, standing: Standing, group: ClockGroup) -> bool:
+        """Whether a query's streams are all in a group."""
+        return group.streams.issuperset(standing.reading.streams)
+
+    def _share(self, standings: list[Standing]) -> None:
+        """Queries that begin with the next instant share what they can."""
+        for standing in standings:
+            if self.sharing is not None and standing.replanning is None:
+                self._let_share(standing)
+
+    def _give_back(self, coming: int) -> None:
+        """Give back room that neither what is alive nor so many new rows need; where steps have a budget, after they were spent."""
+        if self.sharing is not None:
+            self.sharing.shrink(coming)
+        for tail in self.tails.values():
+            if not isinstance(tail.pipeline, Ranked):
+                tail.shrink(coming, self._now_of(tail.standings[0]))
 
     def _reconsider(self, standing: Standing) -> None:
         """Go on with another plan if one is better by now and its state can be made."""
         replanning = standing.replanning
         if replanning is None or not replanning.due or standing.failed is not None:
             return
-        for root in replanning.better(standing.root, standing.pipeline, self._table_sizes, self._now):
+        now = self._now_of(standing)
+        for root in replanning.better(standing.root, standing.pipeline, self._table_sizes, now):
             if self._migrate(standing, root):
                 replanning.moved()
                 return
@@ -439,7 +514,8 @@ class Engine:
 
     def statistics(self, standing: Standing) -> Statistics:
         """What has been counted of a query's streams and predicates."""
-        rates = {name: source.rate(self._now) for name, source in self.sources.items()}
+        now = self._now_of(standing)
+        rates = {name: source.rate(now) for name, source in self.sources.items()}
         known = {name: rate for name, rate in rates.items() if rate is not None}
         return counted(standing.pipeline, known, self._table_sizes)
 
@@ -447,7 +523,13 @@ class Engine:
         """Go on with another plan, if its state can be made."""
         evaluator = Evaluator(self.strings, self.catalog.functions)
         pipeline = migrated(
-            standing.pipeline, standing.root, root, evaluator, self.strings, self.upkeep, self._now
+            standing.pipeline,
+            standing.root,
+            root,
+            evaluator,
+            self.strings,
+            self.upkeep,
+            self._now_of(standing),
         )
         if pipeline is None:
             evaluator.release()
@@ -467,29 +549,34 @@ class Engine:
                 if owed is not None and owed.is_in(waiting) and owed.next < until:
                     owed.hand_over(standing.said, until)
 
-    def _cuts(self, clock: int) -> list[int]:
+    def _cuts(self, group: ClockGroup, clock: int) -> list[int]:
         """The instants up to which to step, with at most about a slice of rows between them."""
-        rows = {n: s.ready(clock) for n, s in self.sources.items()}
+        rows = {n: self.sources[n].ready(clock) for n in group.streams}
         total = sum(rows.values())
-        begins = {q.since - 1 for q in self._later if self._now < q.since - 1 < clock}
-        self._later = [q for q in self._later if q.since > self._now]
+        self._later = [q for q in self._later if not (self._is_in(q, group) and q.since <= group.now)]
+        begins = {
+            q.since - 1 for q in self._later if group.now < q.since - 1 < clock and self._is_in(q, group)
+        }
         if total <= self._running.slice + self._running.slice // 2:
             return sorted({*begins, clock})
         longest = max(rows, key=lambda n: rows[n])
         step = -(-rows[longest] // -(-total // self._running.slice))
         return sorted({*self.sources[longest].marks(clock, step), *begins, clock})
 
-    def _step(self, feeds: Feeds, now: int, stops: Stops) -> None:
-        contents = {n: t.content for n, t in self.tables.items()}
-        updates = {("table", n): t.take(now) for n, t in self.tables.items()}
-        self._clock = now
+    def _step(self, group: ClockGroup, feeds: Feeds, now: int, stops: Stops) -> None:
+        contents = {n: t.at(group.now) for n, t in self.tables.items()}
+        updates = {("table", n): t.between(group.now, now) for n, t in self.tables.items()}
+        group.now = now
         if self.sharing is not None:
-            rows, failed = self.sharing.step(feeds, now)
+            rows, failed = self.sharing.step(feeds, now, group.streams)
             feeds = {**feeds, **rows}
             for member in failed:
                 self._fail(member, stops)
+            if self.sharing.confluence.overrun:
+                self._stop_overrun(self.sharing.overrun, stops)
         for tail in self.tails.values():
-            if tail.stopped or now < tail.standings[0].since:
+            first = tail.standings[0]
+            if tail.stopped or now < first.since or not self._is_in(first, group):
                 continue
             with stops.of(tail.standings):
                 self._step_tail(tail, feeds, updates, contents, now)
@@ -533,6 +620,11 @@ class Engine:
         stops = Stops()
         with self._stepping:
             self.spending.spend(self._budgeted(), stops.of, whole=whole)
+        with self._stepping.guard:
+            for tail in self.tails.values():
+                if isinstance(tail.pipeline, Ranked):
+                    tail.shrink(tail.pipeline.worked, self._now_of(tail.standings[0]))
+            self._count_unread()
         if self.raises:
             stops.tell()
 
@@ -568,6 +660,13 @@ class Engine:
         ]
         if using:  # else all have stopped before, at another error
             stops.stop(using, told(error, self.time_type))
+
+    def _stop_overrun(self, joins: Iterable[Key], stops: Stops) -> None:
+        """Stop the queries whose shared joins made too many results in this step."""
+        for key in joins:
+            for standing in self.queries.values():
+                if standing.failed is None and key in standing.pipeline.sources:
+                    stops.stop([standing], ResultLimitError().of(standing.name))
 
     def _step_tail(
         self,
@@ -612,8 +711,9 @@ class Engine:
     def snapshot(self, standing: Standing) -> object:
         """The answer at the clock, also before the first step."""
         self.check(standing)
-        if standing.begun or (standing.owed is not None and self._now >= standing.since):
-            return standing.answer.snapshot(self._now, standing.current)
+        now = self._now_of(standing)
+        if standing.begun or (standing.owed is not None and now >= standing.since):
+            return standing.answer.snapshot(now, standing.current)
         assert self.time_type is not None
         # Nothing has happened yet: what the query would say over empty windows.
         pipeline = build(standing.root, standing.evaluator, self.strings, standing.since, self.upkeep)
@@ -625,9 +725,16 @@ class Engine:
             if kind == "stream":
                 feeds[kind, name] = empty(len(self.sources[name].stream.schema))
             else:
-                feeds[kind, name] = self.tables[name].initial(standing.since)
+                feeds[kind, name] = self.tables[name].initial(standing.since, now)
         answer.take(pipeline.step(feeds, standing.since), standing.since)
         return answer.snapshot(standing.since, pipeline.current)
+
+    def answer(self, standing: Standing) -> Answer:
+        """All that a query has said, handed over."""
+        found = standing.answer
+        if standing.owed is not None:  # what steps do for others
+            found.shrink(self._now_of(standing), 0)
+        return found
 
     def check(self, standing: Standing) -> None:
         self._stepping.check_whole()
@@ -652,16 +759,19 @@ class Engine:
             schemas = {name: source.stream.schema for name, source in self.sources.items()}
             self.sharing.mark_strings(schemas, in_use)
         for standing in self.queries.values():
-            standing.said.mark_strings(in_use.mark, self._now)
+            standing.said.mark_strings(in_use.mark, self._now_of(standing))
             standing.pipeline.mark_strings(in_use.mark)
         in_use.sweep()
-        self._swept_at = max(4096, 2 * len(self.strings))
+        self._swept_at = max(sizes.current.swept_strings, 2 * len(self.strings))
 
     @property
     def held_bytes(self) -> int:
         """All that is held: what queries remember, kept answers, unread changes, rows that wait or were set aside."""
         answers = sum(q.said.size_bytes + q.said.unread.size_bytes for q in self.queries.values())
         waiting = 0 if self.sharing is None else self.sharing.waiting_bytes
+        waiting += sum(
+            t.pipeline.waiting_bytes for t in self.tails.values() if isinstance(t.pipeline, Ranked)
+        )
         return self.size_bytes + answers + waiting + sum(s.size_bytes for s in self.sources.values())
 
     @property
@@ -676,17 +786,33 @@ class Engine:
     def settings(self) -> dict[str, Any]:
         """What `resume` takes, how state is kept up to date, and by which policies."""
         return {
-            "clock": self._clock,
+            "clock": self.groups.clock,
+            "clocks": self.groups.clocks,
+            "single_clock": self.groups.single,
             "swept_at": self._swept_at,
             "upkeep": self.upkeep.json(),
             "policies": self.policies.json(),
         }
 
-    def resume(self, queries: Iterable[Standing], clock: int | None, swept_at: int) -> None:
-        """Go on with queries that have run until the clock elsewhere."""
+    def resume(
+        self,
+        queries: Iterable[Standing],
+        clock: int,
+        clocks: Mapping[str, int],
+        swept_at: int,
+        *,
+        single_clock: bool,
+    ) -> None:
+        """Go on with queries that have run until these clocks elsewhere."""
         for standing in queries:
             tail = self.tails.get(id(standing.pipeline), Tail(None, standing.pipeline))
             self.queries[standing.name.lower()] = standing
             self._running.begin(standing, tail)
-        self._clock, self._swept_at = clock, swept_at
-        self._later = [q for q in self.queries.values() if not q.begun and q.since > self._now + 1]
+        readings = [standing.reading for standing in self.queries.values()]
+        self.groups = ClockGroups.of(readings, clocks, clock, single=single_clock)
+        self._swept_at = swept_at
+        self._later = [
+            q
+            for q in self.queries.values()
+            if not q.begun and (q.since > self._now_of(q) + 1 or self.groups.group(q.reading.streams) is None)
+        ]

@@ -12,6 +12,7 @@ from penstock.runtime.above import found_changes, keep_changes, mark_rows
 from penstock.runtime.core import CoreRun
 from penstock.runtime.forecast import Forecast
 from penstock.runtime.pipeline import Key
+from penstock.runtime.set_aside import column_bytes
 from penstock.state.arena import Arena
 
 
@@ -40,6 +41,11 @@ class Incoming:
     def __len__(self) -> int:
         """Rows."""
         return sum([part.size for part in self.slices])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the rows' columns; strings as codes."""
+        return sum(column_bytes(batch.columns) for part in self.slices for own in part.rows for batch in own)
 
     @property
     def pairs(self) -> float:

@@ -48,6 +48,15 @@ def held_notice(stream: Stream, waiting: int, watermark: int | None) -> Warning:
     )
 
 
+def lost_notice(kind: str, name: str) -> Warning:
+    """`kind`: "late" or "ahead"."""
+    what = "late" if kind == "late" else "too far ahead"
+    return StreamWarning(
+        f"stream {name}: more rows are {what} than are kept; the oldest are gone from s.{kind}({name!r}) and only"
+        " counted: connect(keep_late=…) keeps more"
+    )
+
+
 class Lateness:
     """Says once that most rows of a stream are late, and once that late rows are not all kept."""
 
@@ -73,10 +82,5 @@ class Lateness:
             self._rows = self._late = 0
         if lost and "lost" not in self._told:
             self._told.add("lost")
-            found.append(
-                StreamWarning(
-                    f"stream {self._name}: more rows are late than are kept; the oldest are gone from s.late({self._name!r}) and only"
-                    " counted: connect(keep_late=…) keeps more"
-                )
-            )
+            found.append(lost_notice("late", self._name))
         return found

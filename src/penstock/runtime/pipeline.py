@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from penstock.data import sizes
 from penstock.data.batch import Array, Batch
-from penstock.data.clock import EARLIEST, EPOCH, FIRST_MICROSECOND
+from penstock.data.clock import EARLIEST, EPOCH, FIRST_INSTANT
 from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.operators.abilities import Counts, Holding, Holds, TakesIn
+from penstock.operators.abilities import Counts, Holding, Holds, Shrinks, TakesIn
 from penstock.operators.aggregate import Grouping
 from penstock.operators.contract import Operator
 from penstock.operators.expressions.parts import RowError
@@ -63,6 +63,8 @@ class Pipeline:
     """By the same: nodes of another form of the node, by identity, that run in its place."""
     _counting: list[Counts] | None = None
     """Operators that count partial results, once somebody has asked."""
+    _roomy: list[Shrinks] | None = None
+    """Operators whose room grows, once some has."""
 
     def step(self, feeds: Mapping[tuple[str, str], Batch], now: int) -> Batch:
         """Let time pass until `now`; changes of the sources → changes of the answer."""
@@ -123,6 +125,19 @@ class Pipeline:
             if failed.ts is None and failed.columns is batch.columns:
                 failed.note_time(batch.ts)
         return told(failed, self.time_type)
+
+    def shrink(self, coming: int) -> None:
+        """Give back room that neither what is remembered nor so many new rows need. Between steps."""
+        if not self.arena.roomy:
+            return
+        for operator in self._shrinking():
+            operator.shrink(coming)
+        self.arena.look_again()
+
+    def _shrinking(self) -> list[Shrinks]:
+        if self._roomy is None:
+            self._roomy = [one for one, _ in self.stages if isinstance(one, Shrinks)]
+        return self._roomy
 
     def current(self, now: int) -> Batch | None:
         """The answer itself if the plan ends in GROUP BY below projections, whose groups hold it."""
@@ -198,7 +213,7 @@ class Pipeline:
 
 def told(failed: RowError, time_type: Type) -> DataError:
     """What the user sees of an error whose row's time may be known."""
-    if failed.ts is None or failed.ts in (EARLIEST, FIRST_MICROSECOND):  # a table's rows from the beginning
+    if failed.ts is None or failed.ts in (EARLIEST, FIRST_INSTANT):  # a table's rows from the beginning
         return failed.told(None)
     if time_type is not Type.TIMESTAMP:
         return failed.told(str(failed.ts))

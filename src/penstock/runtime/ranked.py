@@ -148,6 +148,8 @@ class Ranked(Pipeline):
         """By the wall clock: what a unit takes by the ordinary operators, of what it takes along routes."""
         self.growth = Growth()
         self.share = Share()
+        self.worked = 0
+        """Rows that the last step began with."""
         self._easy = 0
         """Steps of late in which these could have done all that came."""
         if was is not None:
@@ -169,6 +171,11 @@ class Ranked(Pipeline):
         if self.busy:
             return self.scheduler.backlog() + (self.scheduler.arriving() if len(self._incoming) else 0.0)
         return self._forecast.expected(len(self._incoming), self._incoming.pairs)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of rows that came and were not worked on yet."""
+        return self._incoming.size_bytes
 
     @property
     def has_arrivals(self) -> bool:
@@ -195,6 +202,7 @@ class Ranked(Pipeline):
 
     def calmly(self) -> None:
         """A step by the ordinary operators: all that came."""
+        self.worked = len(self._incoming)
         slices = self._incoming.take()
         self._steps += 1
         try:
@@ -209,6 +217,7 @@ class Ranked(Pipeline):
         Returns the units that it took to line up.
         """
         self._came = len(self._incoming), self._incoming.pairs
+        self.worked = len(self._incoming)
         slices = self._incoming.take()
         self._steps += 1
         with self._telling():
@@ -449,6 +458,17 @@ class Ranked(Pipeline):
             routes.tolerant = len(self.riders.every) > 1
 
     # ------------------------------------------------------------------ what is held
+
+    def shrink(self, coming: int) -> None:
+        if not self.arena.roomy:
+            return
+        for core in self._cores:
+            core.shrink(coming)
+        for one in self.riders.every:
+            one.above.shrink(coming)
+        for _, coverage in self.scheduler.coverage.every:
+            coverage.shrink(coming)
+        self.arena.look_again()
 
     @property
     def waiting(self) -> int:

@@ -17,13 +17,18 @@ from penstock.state.registry import Registry
 
 
 class RelationState:
-    """`content` holds at the clock; `waiting` are (at, '-' rows, '+' rows) in order of `at`."""
+    """Versions of a table: `content`, and `waiting`, updates of it as (at, '-' rows, '+' rows) in order of `at`.
+
+    Queries whose clocks differ see different versions. Updates that all of them have seen are part of `content` (`forget`).
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self._types = [f.type for f in table.schema]
         self.content: tuple[Column, ...] = tuple(Column(np.empty(0, t.dtype)) for t in self._types)
         self.waiting: list[tuple[int, tuple[Column, ...], tuple[Column, ...]]] = []
+        self._versions: dict[int, tuple[Column, ...]] = {}
+        """By the instant of an update: the content with it, where a query has needed that."""
 
     def update(self, at: int, clock: int, delete: tuple[Column, ...], insert: tuple[Column, ...]) -> None:
         """Schedule an update; deletes name rows of the table as it will be then."""
@@ -46,18 +51,36 @@ class RelationState:
             future = _applied(future, gone, new, self._types, self.table.name)
         self.waiting = waiting
 
-    def take(self, clock: int) -> Batch:
-        """Changes up to the clock, which the content now includes."""
+    def at(self, clock: int) -> tuple[Column, ...]:
+        """The content with all updates up to an instant."""
+        content = self.content
+        for at, gone, new in self.waiting:
+            if at > clock:
+                break
+            if at not in self._versions:
+                self._versions[at] = _applied(content, gone, new, self._types, self.table.name)
+            content = self._versions[at]
+        return content
+
+    def between(self, clock: int, until: int) -> Batch:
+        """The updates after one instant and up to another."""
         parts: list[tuple[int, int, tuple[Column, ...]]] = []
-        while self.waiting and self.waiting[0][0] <= clock:
-            at, gone, new = self.waiting.pop(0)
-            self.content = _applied(self.content, gone, new, self._types, self.table.name)
-            parts += [(at, -1, gone), (at, 1, new)]
+        for at, gone, new in self.waiting:
+            if clock < at <= until:
+                parts += [(at, -1, gone), (at, 1, new)]
         return changes(parts, self._types)
 
-    def initial(self, since: int) -> Batch:
-        """The content as changes at a query's first instant."""
-        return changes([(since, 1, self.content)], self._types)
+    def forget(self, clock: int) -> None:
+        """Updates up to the clock become part of the content: every query has seen them."""
+        if not self.waiting or self.waiting[0][0] > clock:
+            return
+        self.content = self.at(clock)
+        self.waiting = [update for update in self.waiting if update[0] > clock]
+        self._versions = {at: made for at, made in self._versions.items() if at > clock}
+
+    def initial(self, since: int, clock: int) -> Batch:
+        """The content at the clock as changes at a query's first instant."""
+        return changes([(since, 1, self.at(clock))], self._types)
 
     def since(self, since: int, content: tuple[Column, ...], updates: Batch) -> Batch:
         """The content before a step and the step's updates, as one batch for a query that begins with it.
@@ -105,7 +128,8 @@ class RelationState:
         self.waiting = [(at, columns(f"{k}.gone"), columns(f"{k}.new")) for k, at in enumerate(ats)]
 
     def columns_in_use(self) -> list[tuple[Column, ...]]:
-        return [self.content, *(part for _, gone, new in self.waiting for part in (gone, new))]
+        parts = [part for _, gone, new in self.waiting for part in (gone, new)]
+        return [self.content, *parts, *self._versions.values()]
 
 
 def gather(columns: Sequence[Column], rows: Array) -> tuple[Column, ...]:

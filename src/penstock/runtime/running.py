@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from penstock.data import sizes
 from penstock.data.batch import Batch
+from penstock.data.limits import MemoryLimitError
 from penstock.data.types import Type
-from penstock.errors import PenstockError, StateError
+from penstock.errors import PenstockError
 from penstock.flow.meetings import meeting_streams, shared_joins
 from penstock.operators.contract import Site
 from penstock.operators.evaluate import Evaluator
@@ -23,6 +24,7 @@ from penstock.plan.upkeep import Upkeep
 from penstock.runtime.adopt import adopted
 from penstock.runtime.answer import Answer
 from penstock.runtime.build import build
+from penstock.runtime.clock_groups import Reading
 from penstock.runtime.pipeline import Pipeline
 from penstock.runtime.ranked import Ranked
 from penstock.runtime.replan import Replanning
@@ -41,6 +43,7 @@ class Standing:
     name: str
     root: Root
     since: int
+    reading: Reading
     evaluator: Evaluator
     pipeline: Pipeline
     said: Answer
@@ -84,8 +87,6 @@ class Tail:
     key: TailKey | None
     pipeline: Pipeline
     standings: list[Standing] = field(default_factory=list)
-    quiet: int | None = -1
-    """How long no row may have come for it to begin anew (`runtime.renew`); -1: not known yet."""
 
     @property
     def fed(self) -> bool:
@@ -98,10 +99,15 @@ class Tail:
             return
         held = self.pipeline.arena.size_bytes + max(s.said.size_bytes for s in self.standings)
         if held > most:
-            raise StateError(
-                f"query {self.standings[0].name} remembers {held:,} bytes, more than connect(query_bytes={most:,}) allows",
-                hint="give its streams shorter windows, or connect with more",
-            )
+            raise MemoryLimitError(self.standings[0].name, held, most)
+
+    def shrink(self, coming: int, now: int) -> None:
+        """Give back room that neither what is remembered nor so many new rows need."""
+        if self.stopped:
+            return  # it may have stopped in the middle of a step
+        self.pipeline.shrink(coming)
+        for standing in self.standings:
+            standing.said.shrink(now, coming)
 
     @property
     def stopped(self) -> bool:
@@ -131,8 +137,6 @@ class Running:
         self._known: dict[TailKey, Tail] = {}
         self._joining: Counter[str] = Counter()
         """By stream: queries that join it in a way that could be shared."""
-        self.readers: Counter[str] = Counter()
-        """By stream: queries that read it."""
         self._slices: Counter[int] = Counter()
 
     @property
@@ -148,32 +152,19 @@ class Running:
         standing.evaluator, standing.pipeline = evaluator, pipeline
         self.tails[id(pipeline)] = Tail(None, pipeline, [standing])
 
-    def renew(self, tail: Tail, evaluator: Evaluator, pipeline: Pipeline) -> None:
-        """A plan that holds nothing any more goes on with a pipeline that has had no rows."""
-        old, first = tail.pipeline, tail.standings[0].evaluator
-        pipeline.arena.visits = old.arena.visits
-        del self.tails[id(old)]
-        tail.pipeline = pipeline
-        self.tails[id(pipeline)] = tail
-        if self._sharing is not None:
-            self._sharing.begin(pipeline)
-            self._sharing.release(old)
-        first.release()
-        for standing in tail.standings:
-            standing.evaluator, standing.pipeline = evaluator, pipeline
-            self._slices[old.slice] -= 1
-            self._slices[pipeline.slice] += 1
-
     def tail(
         self,
         root: Root,
         since: int,
-        now: int,
+        now: int | None,
         *,
         may_move: bool,
         time_type: Type = Type.BIGINT,
     ) -> tuple[Tail, Evaluator]:
-        """A plan to run: one that runs already, if it is equal and began at the same instant."""
+        """A plan to run: one that runs already, if it is equal and began at the same instant.
+
+        `now`: the next instant of its streams; None: they stand at different ones.
+        """
         if self._policies.budget is not None:
             rider = Rider(root)
             for tail in self.tails.values():
@@ -200,7 +191,7 @@ class Running:
             return found, found.standings[0].evaluator
         meets = sharing is not None and self._meets(root)
         if meets:
-            self._adopt(meeting_streams(root.node), now - 1)
+            self._adopt(meeting_streams(root.node), since - 1)
         evaluator = Evaluator(self._strings, self._functions)
         try:
             pipeline = build(
@@ -287,7 +278,6 @@ class Running:
             self.tails[id(pipeline)] = tail
             if tail.key is not None:
                 self._known[tail.key] = tail
-        self.readers.update(pipeline.streams)
         if pipeline.shares:
             self._joining.update(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] += 1
@@ -295,7 +285,6 @@ class Running:
     def retire(self, standing: Standing) -> None:
         """A query's plan runs for it no more."""
         pipeline = standing.pipeline
-        self.readers -= Counter(pipeline.streams)
         if pipeline.shares:
             self._joining -= Counter(meeting_streams(standing.root.node))
         self._slices[pipeline.slice] -= 1

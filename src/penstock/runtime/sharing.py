@@ -9,7 +9,7 @@ keeps state its rows are handed over in every step; where it keeps none they wai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,6 +50,8 @@ class Joined:
     key: Key
     party: Party
     width: int
+    stream: str
+    """One of those that it joins."""
     users: int = 0
     eager: int = 0
 
@@ -159,7 +161,7 @@ class Sharing:
         for role in party.shape.roles:
             places[role] = at
             at += 1 + len(schemas[role])
-        self.joins[key] = Joined(key, party, at)
+        self.joins[key] = Joined(key, party, at, inputs[0].stream)
         return key, [places[role] for role in party.roles]
 
     def begin(self, pipeline: Pipeline) -> Owed | None:
@@ -233,8 +235,16 @@ class Sharing:
 
     # ------------------------------------------------------------------ rows
 
-    def step(self, feeds: Mapping[Key, Batch], now: int) -> tuple[dict[Key, Batch], list[Member]]:
-        """Rows by leaf, results by join, and the queries that failed."""
+    @property
+    def overrun(self) -> list[Key]:
+        """Joins that made too many results in the last step, and make none any more."""
+        over = self.confluence.overrun
+        return [key for key, one in self.joins.items() if any(one.party is party for party in over)]
+
+    def step(
+        self, feeds: Mapping[Key, Batch], now: int, streams: Collection[str]
+    ) -> tuple[dict[Key, Batch], list[Member]]:
+        """Rows by leaf, results by join, and the queries that failed; `streams`: those whose clock rises."""
         made: dict[Key, Batch] = {}
         failed: list[Member] = []
         found: dict[str, Sorted] = {}
@@ -246,12 +256,12 @@ class Sharing:
                 made |= rows
                 failed += lost
         if self.joins:
-            made |= self._meet(found, now)
+            made |= self._meet(found, now, streams)
         return made, failed
 
-    def _meet(self, found: Mapping[str, Sorted], now: int) -> dict[Key, Batch]:
-        tuples = self.confluence.step(found, now)
-        eager = [one for one in self.joins.values() if one.eager]
+    def _meet(self, found: Mapping[str, Sorted], now: int, streams: Collection[str]) -> dict[Key, Batch]:
+        tuples = self.confluence.step(found, now, streams)
+        eager = [one for one in self.joins.values() if one.eager and one.stream in streams]
         made = {one.key: empty(one.width) for one in eager}
         by_source: dict[int, list[Joined]] = {}
         for one in eager:
@@ -296,6 +306,10 @@ class Sharing:
                         in_use.rows(schema, [columns[at + 1 : at + 1 + len(schema)]])
                         at += 1 + len(schema)
         self.confluence.mark_strings(in_use.mark)
+
+    def shrink(self, coming: int) -> None:
+        """Give back room that neither rows of joins nor so many new ones need."""
+        self.confluence.shrink(coming)
 
     @property
     def size_bytes(self) -> int:

@@ -32,6 +32,7 @@ from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
 from penstock.runtime.answer import Answer, keeps
 from penstock.runtime.build import build
+from penstock.runtime.clock_groups import Reading
 from penstock.runtime.embedded import Engine
 from penstock.runtime.pipeline import JOIN
 from penstock.runtime.ranked import Ranked
@@ -94,7 +95,7 @@ def dump(engine: Engine) -> Snapshot:
     for n, standing in enumerate(engine.queries.values()):
         if first.setdefault(id(standing.pipeline), n) == n:
             put(f"query/{n}/state", standing.pipeline.saved())
-        put(f"query/{n}/answer", standing.answer.save(engine.clock))
+        put(f"query/{n}/answer", standing.answer.save(engine.clock_of(standing)))
     shared: dict[str, Any] = {}
     if engine.sharing is not None and engine.sharing.joins:
         arena = Arena()
@@ -107,7 +108,7 @@ def dump(engine: Engine) -> Snapshot:
         "streams": [_stream(source.stream) for source in engine.sources.values()],
         "tables": [_table(table.table) for table in engine.tables.values()],
         "queries": [
-            _standing(standing, first[id(standing.pipeline)], engine.clock)
+            _standing(standing, first[id(standing.pipeline)], engine.clock_of(standing))
             for standing in engine.queries.values()
         ],
     }
@@ -176,7 +177,18 @@ def restore(
     """
     meta = snapshot.meta
     if (
-        not {"clock", "swept_at", "upkeep", "policies", "shared", "streams", "tables", "queries"}
+        not {
+            "clock",
+            "clocks",
+            "single_clock",
+            "swept_at",
+            "upkeep",
+            "policies",
+            "shared",
+            "streams",
+            "tables",
+            "queries",
+        }
         <= meta.keys()
     ):
         raise StateError("this is no snapshot of an engine")
@@ -227,7 +239,8 @@ def restore(
     for pipeline in {id(one.pipeline): one.pipeline for one in standings}.values():
         if isinstance(pipeline, Ranked):
             pipeline.compare(engine.policies.significance)
-    engine.resume(standings, meta["clock"], meta["swept_at"])
+    single = meta["single_clock"]
+    engine.resume(standings, meta["clock"], meta["clocks"], meta["swept_at"], single_clock=single)
     if meta["shared"]:
         _meet_again(engine, standings, meta["shared"], saved)
     saved.check_empty()
@@ -295,7 +308,10 @@ def _resumed(
             root, engine.strings, engine.time_type, upkeep, keep=keep, told=pipeline.told, arena=arena
         )
     failed = None if was["failed"] is None else StateError(was["failed"])
-    made = Standing(was["name"], root, was["since"], evaluator, pipeline, answer, was["begun"], failed)
+    reading = Reading(engine.streams_of(root), was["since"])
+    made = Standing(
+        was["name"], root, was["since"], reading, evaluator, pipeline, answer, was["begun"], failed
+    )
     made.weight = was["weight"]
     return made
 

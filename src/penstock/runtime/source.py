@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.data.batch import Batch, Column, Ints, Mask
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LATEST
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LATEST
 from penstock.data.memory import room
 from penstock.kernels.events import arrivals, time_order
 from penstock.plan.catalog import Stream
@@ -276,7 +276,7 @@ class Source:
         """Be the source that was saved; nothing has been pushed here yet."""
         self.watermark, late_rows = arena.taken("registers", np.int64, 2).tolist()
         self.latest = self.watermark  # rows were taken, and none beyond it
-        self._newest = None if self.watermark in (EARLIEST, FIRST_MICROSECOND) else self.watermark
+        self._newest = None if self.watermark in (EARLIEST, FIRST_INSTANT) else self.watermark
         types = [f.type for f in self.stream.schema]
         waiting, late = arena.columns("waiting", types), arena.columns("late", types)
         if waiting is not None:

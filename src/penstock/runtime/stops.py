@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
+from penstock.data.limits import ResultLimitError
 from penstock.errors import PenstockError, StateError
 from penstock.runtime.running import Standing
 
@@ -46,7 +47,10 @@ class Stopping:
     ) -> bool:
         if error is None or not isinstance(error, Exception):
             return False
-        if isinstance(error, PenstockError):
+        if isinstance(error, ResultLimitError):
+            for standing in self._standings:
+                self._stops.stop([standing], error.of(standing.name))
+        elif isinstance(error, PenstockError):
             self._stops.stop(self._standings, error)
         else:  # a fault of ours must not reach the other queries
             broken = StateError(f"query {self._standings[0].name} met a fault of the engine: {error!r}")

@@ -36,13 +36,26 @@ Part = tuple[pa.RecordBatch, Batch, int]
 class Chunk:
     """Rows of a step that wait for those who are owed them."""
 
-    __slots__ = ("_again", "_found", "_split", "batch", "counts", "made", "next", "now", "rows", "waiting")
+    __slots__ = (
+        "_again",
+        "_found",
+        "_split",
+        "batch",
+        "counts",
+        "made",
+        "next",
+        "now",
+        "rows",
+        "size_bytes",
+        "waiting",
+    )
 
     def __init__(self, found: Sorted, now: int, waiting: int, again: Again | None) -> None:
         self.rows = len(found.rows)
         """So many of them somebody wants."""
         found = _compact(found)
         self.batch = found.batch
+        self.size_bytes = column_bytes(found.batch.columns)
         self.counts = found.counts
         self.now = now
         self.waiting = waiting
@@ -89,6 +102,8 @@ class Waiting:
         self._first = 0
         self._hot = 0
         self._asked = 0
+        self.size_bytes = 0
+        """Of the rows, strings as codes."""
 
     @property
     def end(self) -> int:
@@ -109,6 +124,7 @@ class Waiting:
         if self.owed and len(found.rows):
             self._hot -= 1
             self._chunks.append(Chunk(found, now, len(self.owed), self._again))
+            self.size_bytes += self._chunks[-1].size_bytes
 
     def take(self, begin: int, end: int) -> Iterator[Chunk]:
         if begin < end:
@@ -119,23 +135,18 @@ class Waiting:
     def let_go(self) -> None:
         """Of what everybody has."""
         while self._chunks and self._chunks[0].waiting <= 0:
-            self._chunks.popleft()
+            self.size_bytes -= self._chunks.popleft().size_bytes
             self._first += 1
 
-    @property
-    def size_bytes(self) -> int:
-        """Of the rows, strings as codes."""
-        return sum(column_bytes(chunk.batch.columns) for chunk in self._chunks)
-
     def burden(self, most: int | None = None) -> int | None:
-        """The chunk up to which to hand over, if that takes less than keeping it or they take more than `most` bytes; checked
-        anew when `waiting_batches` more wait."""
+        """The chunk up to which to hand over: all if they take more than `most` bytes, else those that it takes less to hand over than to
+        keep, checked anew when `waiting_batches` more wait."""
+        if most is not None and self.size_bytes > most:
+            return self.end
         self._asked = min(self._asked, len(self._chunks))
         if len(self._chunks) <= self._asked + sizes.current.waiting_batches:
             return None
         self._asked = len(self._chunks)
-        if most is not None and self.size_bytes > most:
-            return self.end
         number = self.end - sizes.current.waiting_batches
         chunk = self._chunks[number - 1 - self._first]
         late = [owed for owed in self.owed if owed.next < number]

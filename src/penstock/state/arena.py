@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Batch, Column
 from penstock.data.memory import room
 from penstock.data.types import Type
 from penstock.errors import StateError
+from penstock.state.renumbering import Renumbering
 
 
 class Arena:
@@ -30,6 +32,8 @@ class Arena:
         """Rows that state was touched for in this process: put in, looked at, met, taken out."""
         self.beside: dict[str, int] = {}
         """Bytes of what can be made again and is not saved, by who holds it."""
+        self.roomy = False
+        """Some array was made so long that it may be worth while to look whether it can be shorter."""
         self._strings: set[str] = set()
         self._saved = None if saved is None else dict(saved)
         self._partly = partly
@@ -42,6 +46,7 @@ class Arena:
             made = room(shape, dtype)
             if fill is not None:
                 made[...] = fill
+        self.roomy |= len(made) > sizes.current.sparse_rows
         self.arrays[name] = made
         return made
 
@@ -65,8 +70,23 @@ class Arena:
         made[: len(old)] = old
         if fill is not None:
             made[len(old) :] = fill
+        self.roomy |= size > sizes.current.sparse_rows
         self.arrays[name] = made
         return made
+
+    def pick(self, name: str, ids: Array, size: int, fill: Any = None) -> Array:
+        """The array with `size` entries, first those at these ids; all others hold `fill`."""
+        old = self.arrays[name]
+        made = room((size, *old.shape[1:]), old.dtype)
+        made[: len(ids)] = old[ids]
+        if fill is not None:
+            made[len(ids) :] = fill
+        self.arrays[name] = made
+        return made
+
+    def look_again(self) -> None:
+        """Say anew whether it is roomy."""
+        self.roomy = any(len(a) > sizes.current.sparse_rows for a in self.arrays.values() if a.ndim)
 
     def strings(self, name: str) -> None:
         """The array called `name` holds string codes."""
@@ -170,6 +190,22 @@ class Slab:
         for field, (_, fill) in self._fields.items():
             self._arrays[field] = self._arena.grow(f"{self._name}.{field}", capacity, fill)
         self.capacity = capacity
+
+    def lay(self, ids: Array, capacity: int) -> None:
+        """Hold what was held under these ids, in their order, under 0, 1, 2, …"""
+        for field, (_, fill) in self._fields.items():
+            self._arrays[field] = self._arena.pick(f"{self._name}.{field}", ids, capacity, fill)
+        self.capacity = capacity
+
+    def renumber(self, made: Renumbering) -> None:
+        """Hold what was held under the ids before under the new ones."""
+        if self.capacity:
+            self.lay(made.kept[made.kept < self.capacity], made.capacity)
+
+    def refer(self, made: Renumbering, *fields: str) -> None:
+        """Let fields that hold ids hold the new ones."""
+        for field in fields:
+            self._arrays[field][:] = made.of(self._arrays[field])
 
     def __getitem__(self, field: str) -> Array:
         return self._arrays[field]

@@ -15,6 +15,7 @@ from penstock.data.clock import EARLIEST, FOREVER
 from penstock.kernels import calendar as kernels
 from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
+from penstock.state.renumbering import Renumbering
 
 MOST = 1 << 20
 EAGER_CROWD = 0.25
@@ -54,8 +55,33 @@ class Calendar:
             self.when = self._arena.grow(f"{self._name}.when", capacity)
             self.capacity = capacity
 
+    def renumber(self, made: Renumbering) -> None:
+        """Schedule what was scheduled under the new slots, in no more buckets than that takes."""
+        scheduled = self.back[made.kept] != -1
+        self.forth = self._arena.array(f"{self._name}.forth", np.int32, made.capacity)
+        self.back = self._arena.array(f"{self._name}.back", np.int32, made.capacity, -1)
+        self.back[: len(scheduled)][scheduled] = -2
+        self.when = self._arena.pick(f"{self._name}.when", made.kept, made.capacity)
+        self.capacity = made.capacity
+        count, buckets = int(scheduled.sum()), self._fewest
+        while (
+            self._upkeep.partitions is None and count > self._crowded * buckets and buckets < len(self.head)
+        ):
+            buckets *= 4
+        self.head = self._arena.array(f"{self._name}.head", np.int32, buckets, -1)
+        drained = int(self.registers[kernels.DRAINED])
+        if drained == EARLIEST and count:
+            drained = int(self.when[: len(scheduled)][scheduled].min())
+        self.registers[kernels.SHIFT] = self._widest(drained, buckets)
+        kernels.rebuild(self.capacity, self.head, self.forth, self.back, self.when, self.registers)
+
     def __len__(self) -> int:
         return int(self.registers[kernels.COUNT])
+
+    @property
+    def _crowded(self) -> float:
+        """Slots of a bucket, on average, from which there are to be more buckets."""
+        return sizes.current.crowd if self._upkeep.eager is None else EAGER_CROWD
 
     @property
     def crowd(self) -> float:
@@ -67,8 +93,7 @@ class Calendar:
         buckets = self._fewest
         if self._upkeep.partitions is None:
             buckets = max(buckets, len(self.head))
-            crowd = sizes.current.crowd if self._upkeep.eager is None else EAGER_CROWD
-            while len(self) + coming > crowd * buckets and latest - now >= buckets and buckets < MOST:
+            while len(self) + coming > self._crowded * buckets and latest - now >= buckets and buckets < MOST:
                 buckets *= 4
         shift = int(self.registers[kernels.SHIFT])
         wanted = shift if buckets == len(self.head) else 0

@@ -11,6 +11,7 @@ from penstock.data.memory import room
 from penstock.data.types import Type
 from penstock.kernels.gather import gather
 from penstock.state.arena import Arena
+from penstock.state.renumbering import Renumbering
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 """Numbers are gathered by their width, whatever they are."""
@@ -71,6 +72,19 @@ class Frame:
             if mask is not None:
                 made.valid[at] = self._arena.array(f"{self._name}.{at}?", np.bool_, self.capacity, mask)
         return made
+
+    def lay(self, slots: Rows, capacity: int) -> None:
+        """Hold what was held under these slots, in their order, under 0, 1, 2, …"""
+        for i in range(len(self.values)):
+            self.values[i] = self._arena.pick(f"{self._name}.{i}", slots, capacity)
+            if self.valid[i] is not None:
+                self.valid[i] = self._arena.pick(f"{self._name}.{i}?", slots, capacity, True)
+        self.capacity = capacity
+
+    def renumber(self, made: Renumbering) -> None:
+        """Hold what was held under the slots before under the new ones."""
+        if self.capacity:
+            self.lay(made.kept, made.capacity)
 
     def put(self, where: Rows | slice, columns: Sequence[Column]) -> None:
         """Write rows at these slots."""

@@ -10,6 +10,7 @@ from penstock.data.batch import Ints
 from penstock.kernels import chains, tiers
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.pool import Slots
+from penstock.state.renumbering import Renumbering
 
 
 class Index:
@@ -32,6 +33,17 @@ class Index:
         if len(self.head) < capacity:
             old, self.head = self.head, arena.array(f"{self.name}.head", np.int32, power_of_two(capacity), -1)
             self._relink(old)
+
+    def renumber(self, arena: Arena, made: Renumbering) -> None:
+        """Link what was linked under the new slots, in as many buckets as there is room for slots."""
+        linked = self.back[made.kept] != -1
+        self.key = arena.pick(f"{self.name}.key", made.kept, made.capacity)
+        self.chain = arena.array(f"{self.name}.chain", np.int32, made.capacity)
+        self.back = arena.array(f"{self.name}.back", np.int32, made.capacity, -1)
+        self.back[: len(linked)][linked] = -2
+        buckets = max(sizes.current.index_buckets, power_of_two(made.capacity))
+        self.head = arena.array(f"{self.name}.head", np.int32, buckets, -1)
+        chains.relink_slots(self.key, self.head, self.chain, self.back)
 
     def _relink(self, _: Slots) -> None:
         chains.relink_slots(self.key, self.head, self.chain, self.back)

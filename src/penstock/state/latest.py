@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.data.batch import Array, Batch, concat, same
+from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.state import words
 from penstock.state.arena import Arena, Slab
+from penstock.state.due import Due
 from penstock.state.frame import Frame
 from penstock.state.registry import Registry
 
@@ -24,6 +26,9 @@ class Latest:
         self._rows = Frame(arena, f"{name}.row", types)
         self._state = Slab(arena, name, exp=(np.int64, np.iinfo(np.int64).min))
         self._limit = 1024
+        self._due = Due()
+        if self._state.capacity:  # taken up: look soon
+            self._due.note(self._state["exp"], EARLIEST)
 
     def news(self, batch: Batch, now: int) -> Array:
         """Positions of rows that differ (in values or exp) from their key's row before."""
@@ -42,19 +47,29 @@ class Latest:
             again = again[same(new.take(again), concat([new, old]).take(source[again]))]
         self._state["exp"][ids] = batch.exp
         self._rows.put(ids, batch.columns)
-        self._forget(ids, now)
+        self._due.note(batch.exp, now)
+        if len(self._keys) >= self._limit:
+            self._forget(now)
         fresh = np.ones(n, np.bool_)
         fresh[again] = False
         return np.flatnonzero(fresh)
 
-    def _forget(self, ids: Array, now: int) -> None:
-        if len(self._keys) < self._limit:
-            return
+    def shrink(self, now: int, coming: int) -> None:
+        """Give back room that neither rows alive nor so many new ones need."""
+        if self._due.passed(now):
+            self._forget(now)
+        made = self._keys.shrink(coming)
+        if made is not None:
+            self._rows.renumber(made)
+            self._state.renumber(made)
+
+    def _forget(self, now: int) -> None:
         exp = self._state["exp"]
         gone = np.flatnonzero((exp <= now) & (exp > np.iinfo(np.int64).min)).astype(np.int32)
         exp[gone] = np.iinfo(np.int64).min
         self._keys.release(gone)
         self._limit = max(1024, 2 * len(self._keys))
+        self._due.looked(now)
 
 
 def _previous(ids: Array) -> Array:

@@ -18,6 +18,7 @@ from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, Slab
 from penstock.state.index import Index
 from penstock.state.pool import Slots
+from penstock.state.renumbering import Renumbering
 from penstock.state.roster import Events, Roster
 
 
@@ -88,6 +89,17 @@ class LinkedRoster:
             chains.unlink_slots(events.ended, index.head, index.chain, index.back)
         self.roster.finish()
         self._events = None
+
+    def shrink(self, coming: int) -> Renumbering | None:
+        """Renumber the slots if few of them are taken; None: they stay. Between steps, after `finish`."""
+        if self._events is not None:
+            return None
+        made = self.roster.shrink(coming)
+        if made is not None:
+            self._fresh.renumber(made)
+            for index in self.indexes:
+                index.renumber(self._arena, made)
+        return made
 
     def columns(self, slots: Array, which: Sequence[int] | None = None) -> tuple[Column, ...]:
         return self.roster.columns(slots, which)

@@ -12,6 +12,7 @@ from penstock.data.clock import EARLIEST
 from penstock.kernels import listing as kernels
 from penstock.plan.upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
+from penstock.state.renumbering import Renumbering
 
 _BLANK = np.array([0, 0, EARLIEST], np.int64)
 
@@ -36,6 +37,13 @@ class Listing:
 
     def fit(self, capacity: int) -> None:
         """Room is made as slots come."""
+
+    def renumber(self, made: Renumbering) -> None:
+        """List what was listed under the new slots."""
+        listed = np.arange(len(self))
+        self._held = self._arena.pick(f"{self._name}.held", listed, made.capacity)
+        self._when = self._arena.pick(f"{self._name}.when", listed, made.capacity)
+        self._held[: len(listed)] = made.of(self._held[: len(listed)])
 
     def take(self, starts: Ints, slots: Array, times: Ints, now: int) -> Array:
         """Slots that start at `starts` and end at `times`, and time up to `now`: what is due, unordered."""

@@ -24,6 +24,7 @@ from penstock.state.arena import Arena, Slab
 from penstock.state.calendar import Calendar
 from penstock.state.pool import Pool, Slots
 from penstock.state.registry import Ids, Registry
+from penstock.state.renumbering import Renumbering
 
 NUMBER, SEARCH = 0, 1
 KIND, EARLY, DUE, STUCK = 0, 1, 2, 3
@@ -67,6 +68,30 @@ class Matching:
     def fit(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
         (self._links if self.kind == NUMBER else self._held).fit(capacity)
+
+    def renumber(self, made: Renumbering) -> None:
+        """Hold what was held under the slots before under the new ones."""
+        if self.kind == SEARCH:
+            self._held.renumber(made)
+            return
+        self._links.renumber(made)
+        self._links.refer(made, "later")
+        self._lines.refer(made, "first", "last")
+
+    def shrink(self, coming: int) -> None:
+        """Have no room for many more numbers than there are."""
+        made = self._rows.shrink(coming) if self.kind == NUMBER else None
+        if made is not None:
+            self._lines.renumber(made)
+            self._links.refer(made, "gid")
+
+    def refer(self, made: Renumbering) -> None:
+        """Let the first word of all rows, which is an id of others, be the new one."""
+        if self.kind == NUMBER:
+            self._rows.refer(made, 0)
+        else:
+            first = self._held["words"][:, 0]
+            first[:] = made.of(first)
 
     def take(self, batch: Batch, slots: Slots, now: int) -> None:
         """Rows in time order: '+' has its slot, '-' is given the slot of the row that it ends at its time.

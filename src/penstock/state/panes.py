@@ -6,12 +6,10 @@ import itertools
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Ints
 from penstock.data.clock import FOREVER
 from penstock.state.pool import NO_SLOTS, Slots
-
-PANES = 32
-"""Panes of the longest lifetime among the first rows."""
 
 
 class Panes:
@@ -42,7 +40,7 @@ class Panes:
             if not len(slots):
                 return
         if not self._width:
-            self._width = max(1, int((exp - times[slots]).max()) // PANES)
+            self._width = max(1, int((exp - times[slots]).max()) // sizes.current.panes)
         pane = exp // self._width
         order = np.argsort(pane, kind="stable")
         slots, pane = slots[order], pane[order]

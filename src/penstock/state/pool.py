@@ -1,4 +1,6 @@
-"""Slots for rows: taken when a row comes, given back when it is gone, never renumbered in between."""
+"""Slots for rows: taken when a row comes, given back when it is gone.
+
+A row keeps its slot while it lives, unless few of many slots are taken: then all are renumbered (`shrink`)."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from penstock.data.batch import Column
 from penstock.data.types import Type
 from penstock.state.arena import Arena
 from penstock.state.frame import Frame
+from penstock.state.renumbering import Renumbering, shrunk
 
 Slots = NDArray[np.int32]
 NO_SLOTS: Slots = np.empty(0, np.int32)
@@ -52,6 +55,20 @@ class Pool:
         left = int(self._left[0])
         self._free[left : left + len(slots)] = slots
         self._left[0] = left + len(slots)
+
+    def shrink(self, coming: int) -> Renumbering | None:
+        """Renumber the slots if few of them are taken; None: they stay."""
+        capacity = shrunk(self.capacity, len(self), coming, sizes.current.slots)
+        if capacity is None:
+            return None
+        made = Renumbering(self.live(), self.capacity, capacity)
+        self.frame.renumber(made)
+        taken = len(made.kept)
+        self._free = self._arena.array(f"{self._name}.free", np.int32, capacity)
+        self._free[: capacity - taken] = np.arange(capacity - 1, taken - 1, -1)
+        self._left[0] = capacity - taken
+        self.capacity = capacity
+        return made
 
     def _grow(self, wanted: int) -> None:
         old, left = self.capacity, int(self._left[0])

@@ -14,11 +14,15 @@ from penstock.data.memory import room
 from penstock.kernels import registry as kernels
 from penstock.kernels.hashing import shift_of
 from penstock.state.arena import Arena
+from penstock.state.renumbering import Renumbering, shrunk
 
 Ids = NDArray[np.int32]
 
 BUCKETS = 4
 """For each value: more cost memory, fewer cost mispredicted walks (3.1 ns a look-up against 3.8 with two)."""
+
+_FREE_ID = -2
+"""The chain of an id that is not in use."""
 
 
 class Registry:
@@ -30,7 +34,7 @@ class Registry:
         values = sizes.current.values
         self._keys = arena.array(f"{name}.keys", np.int64, (values, width))
         self.capacity = len(self._keys)
-        self._chain = arena.array(f"{name}.chain", np.int32, self.capacity, -2)
+        self._chain = arena.array(f"{name}.chain", np.int32, self.capacity, _FREE_ID)
         self._free = arena.array(f"{name}.free", np.int32, self.capacity, np.arange(values - 1, -1, -1))
         self._head = arena.array(f"{name}.head", np.int32, BUCKETS * self.capacity, -1)
         self._registers = arena.array(f"{name}.registers", np.int64, 3, _blank(values))
@@ -68,27 +72,55 @@ class Registry:
         keys = np.zeros((self.capacity, width), np.int64)
         keys[:, : self._keys.shape[1]] = self._keys
         self._keys = self._arena.array(f"{self._name}.keys", np.int64, keys.shape, keys)
-        self._head[:] = -1
-        kernels.rehash(self._head, self._chain, self._keys, self._registers, self.capacity)
+        self._rehash()
 
     def release(self, ids: Ids) -> None:
         """Forget these values (each once)."""
         if len(ids):
             kernels.release(ids, self._head, self._chain, self._keys, self._free, self._registers)
 
+    def shrink(self, coming: int) -> Renumbering | None:
+        """Renumber the ids if few of them are in use; None: they stay."""
+        capacity = shrunk(self.capacity, len(self), coming, sizes.current.values)
+        if capacity is None:
+            return None
+        arena, name = self._arena, self._name
+        made = Renumbering(np.flatnonzero(self._chain != _FREE_ID), self.capacity, capacity)
+        used = len(made.kept)
+        self._keys = arena.pick(f"{name}.keys", made.kept, capacity)
+        self._chain = arena.array(f"{name}.chain", np.int32, capacity, _FREE_ID)
+        self._chain[:used] = -1
+        self._free = arena.array(f"{name}.free", np.int32, capacity)
+        self._free[: capacity - used] = np.arange(capacity - 1, used - 1, -1)
+        self._registers[kernels.FREE] = capacity - used
+        self._head = arena.array(f"{name}.head", np.int32, BUCKETS * capacity, -1)
+        self._registers[kernels.SHIFT] = shift_of(len(self._head))
+        self.capacity = capacity
+        self._rehash()
+        return made
+
+    def refer(self, made: Renumbering, word: int) -> None:
+        """Let a word of all values, which is an id of others, be the new one."""
+        used = self._chain != _FREE_ID
+        self._keys[used, word] = made.of(self._keys[used, word])
+        self._rehash()
+
+    def _rehash(self) -> None:
+        kernels.rehash(self._head, self._chain, self._keys, self._registers, self.capacity)
+
     def _grow(self) -> None:
         old, new = self.capacity, 2 * self.capacity
         arena, name = self._arena, self._name
         self._keys = arena.grow(f"{name}.keys", new)
-        self._chain = arena.grow(f"{name}.chain", new, -2)
+        self._chain = arena.grow(f"{name}.chain", new, _FREE_ID)
         self._free = arena.grow(f"{name}.free", new)
         free = int(self._registers[kernels.FREE])
         self._free[free : free + old] = np.arange(new - 1, old - 1, -1)
         self._registers[kernels.FREE] += old
         self._head = arena.array(f"{name}.head", np.int32, BUCKETS * new, -1)
         self._registers[kernels.SHIFT] = shift_of(len(self._head))
-        kernels.rehash(self._head, self._chain, self._keys, self._registers, new)
         self.capacity = new
+        self._rehash()
 
 
 def _blank(values: int) -> Ints:

@@ -9,7 +9,7 @@ STRICT               rows may also be taken back: a calendar, and a way to find 
 Two others are there to compare with (§2.3): on a *told* edge every end comes as a negative tuple, so the numbers alone
 do; the direct execution keeps a list and searches it.
 
-Slots are stable while a row lives and are reused afterwards. `step` gives the events of a step (a slot
+Slots are stable within a step and are reused afterwards; between steps they may be renumbered (`shrink`). `step` gives the events of a step (a slot
 starts, a slot ends) in time order, ends first; `finish` frees what has ended.
 """
 
@@ -33,6 +33,7 @@ from penstock.state.calendar import Calendar
 from penstock.state.listing import Listing
 from penstock.state.matching import Matching
 from penstock.state.pool import NO_SLOTS, Pool, Slots
+from penstock.state.renumbering import Renumbering
 
 Signs = NDArray[np.int8]
 _NO_TIMES = np.empty(0, np.int64)
@@ -177,6 +178,33 @@ class Roster:
             self._ended = NO_SLOTS
         if self._matching is not None:
             self._matching.choose(len(self))
+
+    def shrink(self, coming: int) -> Renumbering | None:
+        """Renumber the slots if few of them are taken; None: they stay. Between steps."""
+        assert not len(self._ended), "ended rows have been freed"
+        if self._matching is not None:
+            self._matching.shrink(coming)
+        made = self._pool.shrink(coming)
+        if made is None:
+            return None
+        self.slab.renumber(made)
+        if self._ends is not None:
+            self._ends.renumber(made)
+        if self._matching is not None:
+            self._matching.renumber(made)
+        if self._fifo:
+            order = made.of(self.live())
+            self._queue = self._arena.array(f"{self._name}.queue", np.int32, made.capacity)
+            self._queue[: len(order)] = order
+            self._registers[0] = 0
+        return made
+
+    def refer(self, made: Renumbering) -> None:
+        """Let the first payload column, which holds ids of others, hold the new ones."""
+        ids, live = self.frame.values[0], self._pool.live()
+        ids[live] = made.of(ids[live])
+        if self._matching is not None:
+            self._matching.refer(made)
 
     def _step_fifo(self, batch: Batch, now: int) -> Events:
         slots = self._admit(batch)

@@ -20,6 +20,7 @@ from penstock.kernels import chains
 from penstock.kernels.hashing import shift_of
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
+from penstock.state.renumbering import shrunk
 
 USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BASE, chains.WIDTH
 OWNER, FIELD, HEADS, SHIFT, LINK = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT, chains.LINK
@@ -133,6 +134,21 @@ class Stems:
                 self._slide(i, tail, used)
         if (room != self.edges[:, ROOM]).any():
             self._lay_out(room)
+
+    def shrink(self, coming: int) -> bool:
+        """Have no room for many more rows than there are; whether there was."""
+        room = self.edges[:, ROOM].copy()
+        for i, live in enumerate(self.sizes):
+            room[i] = shrunk(int(room[i]), live, coming, sizes.current.stem_rows) or room[i]
+        less = np.flatnonzero(room < self.edges[:, ROOM]).tolist()
+        for i in less:
+            tail, used = int(self.edges[i, TAIL]), int(self.edges[i, USED])
+            if tail:
+                self._slide(i, tail, used)
+            self.frames[i].lay(np.arange(int(self.edges[i, USED])), int(room[i]))
+        if less:
+            self._lay_out(room)
+        return bool(less)
 
     def admit(self, edge: int, batch: Batch, columns: Sequence[Column], keys: Sequence[Ints]) -> int:
         """Write rows after the last (room is reserved); returns the first's slot. They are not linked."""

@@ -21,9 +21,8 @@ from penstock.kernels.tree_partners import OFTEN
 from penstock.kernels.tree_wanted import RARE, TRIAL
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.frame import Frame
+from penstock.state.renumbering import shrunk
 
-RESET = 1 << 30
-"""Rows of a source after which they are numbered anew: numbers are 32 bits wide."""
 FEW_WORDS = 128
 """Rows of a source, partial results of a node that has any: laying out anew costs more than room for so few."""
 SOON = 8
@@ -145,7 +144,7 @@ class TreeState:
         ring = sources[:, kernel.MASK] + 1
         if (np.array(short) > ring).any():
             self._lay_out(np.maximum(ring, short), self.nodes[:, kernel.ROOM].copy())
-        if (sources[:, kernel.USED] + np.array(wanted) >= RESET).any():
+        if (sources[:, kernel.USED] + np.array(wanted) >= sizes.current.tree_numbers).any():
             self._number_anew()
 
     def admit(self, i: int, batch: Batch, columns: Sequence[Column], keys: Sequence[Ints]) -> int:
@@ -249,6 +248,19 @@ class TreeState:
             room[u] = max(sizes.current.tree_results, 2 * room[u])
             self._lay_out(self.sources[:, kernel.MASK] + 1, room)
         self._due(u, now)
+
+    def shrink(self, coming: int) -> None:
+        """Have no room for many more rows and partial results than there are."""
+        sources, nodes = self.sources, self.nodes
+        ring, room = sources[:, kernel.MASK] + 1, nodes[:, kernel.ROOM].copy()
+        live, first = sources[:, kernel.USED] - sources[:, kernel.TAIL], sizes.current
+        for i in range(self._n):
+            ring[i] = shrunk(int(ring[i]), int(live[i]), coming, first.tree_rows) or ring[i]
+        for u in self._inner:
+            filled = int(nodes[u, kernel.FILLED])
+            room[u] = shrunk(int(room[u]), filled, coming, first.tree_results) or room[u]
+        if (ring <= sources[:, kernel.MASK]).any() or (room < nodes[:, kernel.ROOM]).any():
+            self._lay_out(ring, room)
 
     # ------------------------------------------------------------------ keeping or not
 
@@ -368,11 +380,14 @@ class TreeState:
         self._chain_anew()
 
     def _move_ring(self, i: int, was: Ints, old_rows: Ints, old_links: Array) -> None:
-        """Rows lie where the wider mask says: those of the old ring stand in every part of the new one."""
+        """Rows lie where the other mask says: those of a smaller ring stand in every part of the new one."""
         source = self.sources[i]
         before, size = int(was[kernel.MASK]) + 1, int(source[kernel.MASK]) + 1
         self.frames[i].fit(size)
         if before == 0:
+            return
+        if size < before:
+            self._cut_ring(i, was, old_rows, old_links)
             return
         for new, held, base, count in (
             (self.rows, old_rows, kernel.BASE, int(source[kernel.WIDTH])),
@@ -383,6 +398,22 @@ class TreeState:
             new[at : at + size * count].reshape(-1, before * count)[:] = ring
         if size > before:
             self.frames[i].repeat(before, size)
+
+    def _cut_ring(self, i: int, was: Ints, old_rows: Ints, old_links: Array) -> None:
+        """The same for a ring that has become smaller: all live rows have room there."""
+        source = self.sources[i]
+        before, size = int(was[kernel.MASK]) + 1, int(source[kernel.MASK]) + 1
+        live = np.arange(int(source[kernel.TAIL]), int(source[kernel.USED]))
+        places = np.zeros(size, np.int64)
+        places[live & (size - 1)] = live & (before - 1)
+        for new, held, base, count in (
+            (self.rows, old_rows, kernel.BASE, int(source[kernel.WIDTH])),
+            (self.links, old_links, kernel.LINK, 1),
+        ):
+            at, old = int(source[base]), int(was[base])
+            ring = held[old : old + before * count].reshape(before, count)
+            new[at : at + size * count].reshape(size, count)[:] = ring[places]
+        self.frames[i].lay(places, size)
 
     def _chain_anew(self) -> None:
         for i in range(self._n):

@@ -28,7 +28,9 @@ from penstock.plan.edges import Edge
 from penstock.plan.upkeep import Upkeep
 from penstock.state import words
 from penstock.state.arena import Arena
+from penstock.state.due import Due
 from penstock.state.registry import Registry
+from penstock.state.renumbering import SPARSE
 from penstock.state.roster import Roster
 
 
@@ -44,6 +46,9 @@ class View:
         self._chunks: list[Batch] = []
         self._rows = 0
         self._limit = sizes.current.view_rows
+        self._due = Due()
+        self._settled = 0
+        """Rows that were alive when it was compacted last."""
         self.clock = EARLIEST
         """Until when changes were taken."""
 
@@ -62,6 +67,8 @@ class View:
 
     def add(self, batch: Batch, now: int) -> None:
         """Take changes whose columns are gathered for good."""
+        if len(batch):
+            self._due.note(batch.exp, now)
         if self._upkeep.eager is not None or not self._upkeep.expiry.aware or self._edge.told:
             self._in_roster().step(batch, now)
             self._in_roster().finish()
@@ -113,6 +120,26 @@ class View:
         self._chunks = [live]
         self._rows = len(live)
         self._limit = max(sizes.current.view_rows, 4 * self._rows)
+        self._looked(now)
+
+    def _looked(self, now: int) -> None:
+        """Next to all rows are alive."""
+        self._settled = self._rows
+        self._due.looked(now)
+
+    def shrink(self, now: int, coming: int) -> None:
+        """Give back what rows that ended take, once there may be many of them, unless so many come."""
+        if self._roster is not None:
+            if self._due.passed(now):
+                self.add(_whole((), len(self._types)), now)
+                self._due.looked(now)
+            self._roster.shrink(coming)
+        elif self._rows > sizes.current.sparse_rows and SPARSE * coming <= self._rows:
+            if self._due.passed(now) or self._rows > SPARSE * self._settled:
+                if self._drop(now):
+                    self._looked(now)
+                else:
+                    self.compact(now)
 
     def at(self, now: int) -> Batch:
         """The rows alive at the clock."""
@@ -157,16 +184,14 @@ class View:
         self.compact(now)
         arena.keep_rows("view", self.at(now))
 
-    def resume(self, now: int, visits: int) -> None:
-        """Go on from an instant, without rows."""
-        self.clock, self._arena.visits = now, visits
-
     def take_up(self, arena: Arena) -> None:
         """Hold what was saved."""
         live = arena.rows("view", self._types)
         if live is not None:
             self._chunks, self._rows = [live], len(live)
             self._limit = max(self._limit, 4 * len(live))
+            if len(live):
+                self._due.note(live.exp, int(live.ts.max()))
 
     @property
     def size_bytes(self) -> int:

@@ -132,6 +132,20 @@ def is_schema(data: object) -> bool:
     return isinstance(data, pa.Schema)
 
 
+def must_be_empty(name: str, data: object) -> None:
+    """Refuse rows where only columns are read: they would be lost without a word."""
+    if is_schema(data):
+        return
+    count = data.num_rows if isinstance(data, pa.Table | pa.RecordBatch) else len(data)  # type: ignore[arg-type]
+    if isinstance(data, Mapping):
+        count = pa.table(dict(data)).num_rows
+    if count:
+        raise DataError(
+            f"stream {name}: there are {count:,} rows, and create_stream takes columns only",
+            hint=f"give a schema or {{column: type}}, and then the rows: s.push({name!r}, rows)",
+        )
+
+
 def _declared(data: object) -> Iterator[tuple[str, str]]:
     """Column names and SQL types of a schema, a frame, or rows."""
     if isinstance(data, Mapping) and is_schema(data):

@@ -51,6 +51,7 @@ class SparkSession(Session):
             )
         self.spark = spark
         self.flow = Flow(spark, checkpoint, cells, self.engine.upkeep, self.engine.policies)
+        self.flow.query_bytes, self.flow.set_aside.keep = options.query_bytes, options.keep_late
         use_this_python(spark)
         # One lock for both: steps hold it, and so do sinks, whose functions may use the session.
         self.lock = self.flow.lock
@@ -361,14 +362,20 @@ class SparkSession(Session):
         self.flow.advance(self.instant(until), None if stream is None else self._stream(stream))
 
     def ahead(self, stream: str) -> Any:
-        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …), as a DataFrame."""
-        key = self._stream(stream)
-        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.set_aside("ahead", key))
+        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …), as a DataFrame: the newest, as `late` has them."""
+        return self._set_aside_frame("ahead", stream)
 
     def late(self, stream: str) -> Any:
-        """Rows that came below their stream's watermark, as a DataFrame."""
+        """Rows that came below their stream's watermark, as a DataFrame: the newest, at least as many as `keep_late` says if there were more.
+
+        The metadata of its time column say how many are `not_kept`.
+        """
+        return self._set_aside_frame("late", stream)
+
+    def _set_aside_frame(self, kind: str, stream: str) -> Any:
         key = self._stream(stream)
-        return frames.late(self.spark, self.catalog.streams[key], self.flow.store.set_aside("late", key))
+        folder = self.flow.store.set_aside(kind, key)
+        return frames.set_aside(self.spark, self.catalog.streams[key], folder, self.flow.not_kept(kind, key))
 
     @property
     def clock(self) -> int:

@@ -12,6 +12,7 @@ from penstock.state.calendar import MOST
 from penstock.surfaces.arguments import interval
 
 _CHOICES = {
+    "clocks": ("session", "group"),
     "demand": ("jit", "doe", "off"),
     "expiry": ("upa", "direct", "negative", "hybrid"),
     "probing": ("index", "nested"),
@@ -31,8 +32,10 @@ class Options:
     `keep_dropped`: with a budget, so many rows (True: 100,000) of what is dropped are kept for `query.dropped()`.
     `keep_late`: so many rows of a stream, the newest, are kept for `late` and as many for `ahead`; all are counted.
     `unread_bytes`: unread changes of a query may take so many bytes (None: any); beyond they are discarded, and the next read says so.
-    `query_bytes`: what a query remembers may take so many bytes (None: any); beyond, it stops with an error, and the others go on. Embedded only:
-    on Spark executors have limits of their own."""
+    `query_bytes`: what a query remembers may take so many bytes (None: any); beyond, it stops with an error, and the others go on. On Spark it
+    is what a query remembers in one cell.
+    `clocks`: "session", all queries see one clock, that of the slowest stream; "group", queries that no stream connects do not wait for each
+    other, and each `query.clock` is its own (always so on Spark)."""
 
     join: str = "auto"
     demand: str = "jit"
@@ -58,6 +61,7 @@ class Options:
     keep_late: int = 1_000_000
     unread_bytes: int | None = 1 << 30
     query_bytes: int | None = None
+    clocks: str = "session"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():

@@ -196,6 +196,13 @@ class Query:
         self._session.engine.settle()
         return self._standing.failed
 
+    @property
+    @alone
+    def clock(self) -> int:
+        """Every row of the streams it reads with ts <= clock has been applied (microseconds for TIMESTAMP)."""
+        self._check_registered()
+        return self._session.engine.clock_of(self._standing)
+
     @alone
     def changes(self) -> pa.Table:
         """Changes since the last call: `__op`, `__ts`, `__exp`, the query's columns.
@@ -210,20 +217,19 @@ class Query:
 
     @alone
     def snapshot(self, at: object = None) -> pa.Table:
-        """The answer at the engine's clock."""
+        """The answer at the query's clock."""
         self._check()
         engine = self._session.engine
         if at is not None:
             when = self._session.instant(at)
-            if when < engine.clock:
+            now = engine.clock_of(self._standing)
+            if when < now:
                 raise StateError(
-                    f"the answer at {when} is gone: the clock is at {engine.clock}",
-                    hint="take snapshots at the clock",
+                    f"the answer at {when} is gone: the clock is at {now}", hint="take snapshots at the clock"
                 )
-            if when > engine.clock:
+            if when > now:
                 raise StateError(
-                    f"the answer at {when} is not known yet: the clock is at {engine.clock}",
-                    hint="advance first",
+                    f"the answer at {when} is not known yet: the clock is at {now}", hint="advance first"
                 )
         if not self._answer.kept:
             raise StateError(
@@ -244,7 +250,7 @@ class Query:
     def _answer(self) -> Answer:
         """With everything that waited to be handed over; an interruption must not leave half of it there."""
         with self._session.engine.guard:
-            return self._standing.answer
+            return self._session.engine.answer(self._standing)
 
     def _check_registered(self) -> None:
         self._session.engine.catch_up()

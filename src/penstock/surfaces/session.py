@@ -64,6 +64,7 @@ from penstock.surfaces.arguments import (
     flag,
     is_schema,
     microseconds,
+    must_be_empty,
     quoted_name,
     sql_text,
     watermark_clauses,
@@ -88,6 +89,7 @@ class Session:
         self.options = options
         self.catalog = Catalog()
         self.engine = Engine(self.catalog, options.upkeep, options.policies)
+        self.engine.groups.single = options.clocks != "group"
         self.engine.spending.wall = options.wall
         self.engine.limits = StreamLimits(options.keep_late, self.engine.notices)
         self.engine.unread_bytes = options.unread_bytes
@@ -226,12 +228,13 @@ class Session:
         ahead: object = None,
         idle: object = None,
     ) -> None:
-        """A stream with the schema of Arrow, pandas or `{column: type}`; rows are pushed.
+        """A stream with the columns of an Arrow schema, `{column: type}`, or a table or frame without rows; rows are pushed.
 
         `unit`, `ahead` ("unlimited": any) and `idle` are what UNIT, AHEAD AT MOST and IDLE AFTER say of a WATERMARK in SQL.
         """
         named, timed = quoted_name(name, "a stream"), quoted_name(time, "a time column")
         columns = column_clauses(name, source, {time: "TIMESTAMP"} if unit is not None else {})
+        must_be_empty(name, source)
         in_microseconds = f"{timed} TIMESTAMP".lower() in columns.lower()
         kind = "TIMESTAMP" if in_microseconds else "BIGINT"
         clauses = f"DELAY OF {delay_clause(delay, kind)}" + watermark_clauses(unit, ahead, idle, kind)
@@ -468,6 +471,8 @@ class Session:
             )
         schema = self.catalog.tables[key].schema
         when = None if at is None else self.instant(at)
+        # Deferred rows first: strings that no operator holds may be freed once they are applied, so also those of this update.
+        self.engine.settle()
         nothing = no_rows(schema)
         gone = nothing if delete is None else self._read(delete, schema)
         new = nothing if insert is None else self._read(insert, schema)
@@ -475,21 +480,27 @@ class Session:
 
     @alone
     def late(self, stream: str) -> pa.Table:
-        """Rows that came below their stream's watermark: the newest, as many as `keep_late` says."""
+        """Rows that came below their stream's watermark: the newest, as many as `keep_late` says.
+
+        `late("a").schema.metadata[b"not_kept"]` is how many there were before them.
+        """
         key = self._stream(stream)
-        return self._set_aside(key, self.engine.sources[key].late())
+        source = self.engine.sources[key]
+        return self._set_aside(key, source.late(), source.late_rows)
 
     @alone
     def ahead(self, stream: str) -> pa.Table:
-        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …): the newest, as many as `keep_late` says."""
+        """Rows that were too far ahead (WATERMARK … AHEAD AT MOST …): the newest, as `late` has them."""
         key = self._stream(stream)
-        return self._set_aside(key, self.engine.sources[key].ahead())
+        source = self.engine.sources[key]
+        return self._set_aside(key, source.ahead(), source.ahead_rows)
 
-    def _set_aside(self, key: str, columns: tuple[Column, ...] | None) -> pa.Table:
+    def _set_aside(self, key: str, columns: tuple[Column, ...] | None, count: int) -> pa.Table:
         schema = self.catalog.streams[key].schema
         rows = no_rows(schema) if columns is None else columns
         arrays = [write_column(c, f.type, self.engine.strings) for c, f in zip(rows, schema, strict=True)]
-        return pa.Table.from_arrays(arrays, names=[f.name for f in schema])
+        made = pa.Table.from_arrays(arrays, names=[f.name for f in schema])
+        return made.replace_schema_metadata({"not_kept": str(count - made.num_rows)})
 
     def _read(self, rows: Rows, schema: Schema) -> tuple[Column, ...]:
         try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.data import sizes
 from penstock.data.batch import Array, Column, Mask, Rows, gather
 from penstock.data.memory import room
 from penstock.kernels.marks import first_marked, write_some
@@ -23,8 +24,6 @@ from penstock.operators.expressions.parts import Pair, Run
 Test = Callable[[Sequence[Column], int], Mask]
 MOST = 8
 """Tests: bits of a byte."""
-SLOTS = 4096
-"""So many are looked at whatever the number of results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def _stored(columns: Sequence[Column], read: Sequence[int], rows: int) -> tuple[
             return None
         stored[k], at = held
     assert at is not None
-    few = len(stored[read[0]]) <= max(rows, SLOTS)
+    few = len(stored[read[0]]) <= max(rows, sizes.current.marked_slots)
     return (stored, at.astype(np.int32, copy=False)) if few else None
 
 

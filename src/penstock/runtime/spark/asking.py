@@ -74,9 +74,9 @@ def seen(watch: Observation, ceilings: Mapping[str, int]) -> dict[str, Any]:
     newest = {name: at for name, at in newest.items() if at <= ceilings.get(name, LATEST)}
     rows = {name[1:]: int(count) for name, count in seen.items() if name[0] == COUNT}
     nothing: dict[str, Any] = {
-        "clock": None,
-        "upper": None,
-        "shown": None,
+        "clocks": {},
+        "upper": {},
+        "shown": {},
         "out": {},
         "matched": {},
         "ranked": {},

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.data.batch import Column
+from penstock.data.limits import MemoryLimitError, ResultLimitError
 from penstock.errors import PenstockError, StateError
 from penstock.plan.catalog import Function
 from penstock.runtime import snapshot
@@ -45,7 +46,9 @@ from penstock.runtime.spark.laid import (
 from penstock.runtime.spark.layout import INPUT
 from penstock.runtime.spark.places import Place, create, make_folder, sync_files, whole
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
-from penstock.runtime.spark.sieved import Sifting
+from penstock.runtime.spark.set_aside_files import file_name as set_aside_name
+from penstock.runtime.spark.set_aside_files import most_rows
+from penstock.runtime.spark.sieved import Sifting, latest_watermarks
 from penstock.runtime.spark.stage import Stage
 from penstock.runtime.spark.stopped import described
 from penstock.runtime.spark.store import Store, read_segment, write_segment
@@ -69,6 +72,8 @@ class Cell:
         self.carried: dict[str, pa.Table] = {}
         """The last step's results if they have at most `carries` bytes: they go with the answer, not through files."""
         self._carries = carries
+        self._query_bytes: int | None = None
+        """What a query may remember here in the step that is asked for; steps of before have been answered."""
         self._writer = ThreadPoolExecutor(1)
         self.number = number
         self.cells = cells
@@ -177,6 +182,7 @@ class Cell:
         """Apply a step once; what it gave, also if it was applied before. `files`: where more rows are."""
         step = int(header["step"])
         must_hold(self.store.root, header["run"])
+        self._query_bytes = header.get("query_bytes")
         if self.version == step and not self.store.is_over(step) and not self._has_results(step):
             self._begin(before=step)  # the log has what it takes to make them again
         self._catch_up(step - 1)
@@ -277,20 +283,22 @@ class Cell:
         step, watermarks = int(header["step"]), header["watermarks"]
         lower, upper = self._lower, self._upper
         plan = self._told(int(header["declared"]), watermarks, header["updates"])
+        for stage in (lower, upper):
+            stage.engine.query_bytes = self._query_bytes if lay_down else None
         learn(lower.engine, header["promising"], lower.dealt)
-        shown = lower.clock  # by all cells, before any runs ahead
+        shown = lower.clocks  # by all cells, before any runs ahead
         views = lower.views(header["views"]) if lay_down else {}
         inputs = rows.column(INPUT).combine_chunks() if rows.num_rows else pa.nulls(0, pa.int32())
         which = seen(inputs, np.dtype(np.int32))
-        aside = functools.partial(self._set_aside, step) if lay_down else None
+        aside = functools.partial(self._set_aside, step, header.get("keep_late")) if lay_down else None
         ceilings = header.get("ceilings", {})
         counts = [stage.feed(rows, which, watermarks, aside, ceilings) for stage in (lower, upper)]
         if header["flush"] is not None:
             for stage in (lower, upper):
-                stage.raise_watermarks(header["flush"])
-            shown = lower.clock
+                stage.raise_watermarks(latest_watermarks(header))
+            shown = lower.clocks
             views = lower.views(header["views"]) if lay_down else {}
-        upper.raise_inner(header["inner"]["until"], header["inner"].get("sieved", {}))
+        upper.raise_inner(header["inner"]["until"] | header["inner"].get("sieved", {}))
         for stage in (lower, upper):
             # Finite input ends with everything worked on; else what there are no units for waits for the next step.
             stage.engine.go_on() if header["flush"] is None else stage.engine.drain()
@@ -320,9 +328,9 @@ class Cell:
             "cell": self.number,
             "step": step,
             "epoch": header["epoch"],
-            "clock": lower.clock,
-            "shown": shown if header["views"] else None,
-            "upper": upper.clock,
+            "clocks": lower.clocks,
+            "shown": shown if header["views"] else {},
+            "upper": upper.clocks,
             "out": {name: table.num_rows for name, table in results.items()},
             "matched": {name: _began(table) for name, table in results.items()},
             "partial": self._partial_results(plan, sifted),
@@ -355,15 +363,13 @@ class Cell:
         """Queries that met an error here, in one of their parts or whole."""
         owner = {low.name: name for name, query in plan.queries.items() for low in query.lower}
         found = self._lower.failed() | self._upper.failed()
-        return {owner.get(name, name): error for name, error in found.items()}
+        return {owner.get(name, name): _of(owner.get(name, name), error) for name, error in found.items()}
 
     def _keys(self, plan: Flowing, header: dict[str, Any]) -> dict[str, str]:
         """By sieve, keys of what is alive at the watermarks of this step: whatever is said below from now on begins there or later."""
-        begins = min(
-            (header["watermarks"][fed.stream] for fed in plan.inputs if fed.below is None), default=0
-        )
-        ends = self._upper.ends
-        return {name: ends[name].told(begins) for name in header["asks"] if name in ends}
+        clocks, ends = plan.clock_groups(header["watermarks"]).clocks, self._upper.ends
+        begins = {name: 1 + min(clocks[s] for s in plan.part_streams(ends[name].sieve.part)) for name in ends}
+        return {name: ends[name].told(begins[name]) for name in header["asks"] if name in ends}
 
     # ------------------------------------------------------------------ what is asked
 
@@ -429,8 +435,17 @@ class Cell:
         sync_files(folder)
         return {name: f"{laid}/{file_name(name)}" for name in said}
 
-    def _set_aside(self, step: int, kind: str, fed: Fed, columns: tuple[Column, ...], engine: Engine) -> None:
-        place = self.store.set_aside(kind, fed.stream) / f"{step:012d}-{self.number}.parquet"
+    def _set_aside(
+        self, step: int, keep: int | None, kind: str, fed: Fed, columns: tuple[Column, ...], engine: Engine
+    ) -> None:
+        """Lay rows down that came too late or are too far ahead, the last `keep` of them if they are many more."""
+        rows = len(columns[0])
+        if keep is not None and rows > most_rows(keep):
+            columns = tuple(c.slice(rows - keep, rows) for c in columns)
+            rows = keep
+        if not rows:
+            return
+        place = self.store.set_aside(kind, fed.stream) / set_aside_name(step, self.number, rows)
         schema = fed.input.stream.schema
         arrays = [write_column(c, f.type, engine.strings) for c, f in zip(columns, schema, strict=True)]
         table = pa.Table.from_arrays(arrays, names=[f.name for f in schema])
@@ -443,6 +458,11 @@ class Cell:
             if table.num_rows:
                 with whole(self.store.dropped(name) / f"{step:012d}-{self.number}.parquet") as file:
                     pq.write_table(for_spark(table), file)
+
+
+def _of(query: str, error: PenstockError) -> PenstockError:
+    """The error of a part of a query as one of the query."""
+    return error.of(query) if isinstance(error, MemoryLimitError | ResultLimitError) else error
 
 
 def _began(table: pa.Table) -> int:

@@ -3,6 +3,9 @@
 Files are written under a hidden name first, flushed, and then renamed. What a step wrote is on disk
 before the flow notes the step as done.
 
+Two drivers may write the same step at once, until the older one notices that it was replaced: each has names of its own for files
+that it writes, and before it renames any it makes sure that it still holds the checkpoint (`fence`).
+
 A view is published through one pointer. Each answer has files of its own; a new file in
 `_spark_metadata` names them. Spark's batch readers take the files that the newest entry there names,
 as they do in directories written by Spark's own streaming sinks. So they see one answer or the next,
@@ -23,7 +26,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
@@ -33,7 +36,8 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import DataError, StateError
 from penstock.runtime.spark.hadoop import HadoopDirectory
 
-FLOWS = "_penstock/flows"
+STAGED = "_penstock"
+FLOWS = f"{STAGED}/flows"
 POINTERS = "_spark_metadata"
 CURRENT = "current"
 LOG_VERSION = "v1"
@@ -54,21 +58,36 @@ def _mark(directory: HadoopDirectory, flow: str) -> None:
     directory.create()
     if not was_written_by(directory, flow):
         directory.write(f"{FLOWS}/{flow}", "")
-        for folder in ("_penstock", ""):
+        for folder in (STAGED, ""):
             directory.sync_names(folder)
+
+
+def _clear(directory: HadoopDirectory, pattern: str) -> None:
+    """Remove files that an earlier run was writing when it ended."""
+    for name in directory.names(pattern, under=STAGED):
+        directory.delete(f"{STAGED}/{name}")
 
 
 class ChangeFiles:
     """Appends every step's changes as files.
 
     A file's name holds its step and its writer: a repeated step replaces what it wrote before.
+    `fence` raises if the flow may not write any more.
     """
 
     def __init__(
-        self, spark: SparkSession, path: str, kind: str, flow: str, writer: str, options: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        path: str,
+        kind: str,
+        flow: str,
+        writer: str,
+        options: Mapping[str, str],
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         self._spark, self._path, self._kind, self._options = spark, path, kind, options
-        self._flow, self._writer = flow, writer
+        self._flow, self._writer, self._fence = flow, writer, fence
+        self._run = secrets.token_hex(4)
 
     def prepare(self, schema: str) -> None:
         """Make the directory."""
@@ -80,11 +99,13 @@ class ChangeFiles:
                 hint="write changes to another path",
             )
         _mark(directory, self._flow)
+        _clear(directory, f"*-{self._writer}-*")
 
     def __call__(self, frame: DataFrame, step: int) -> None:
         directory = HadoopDirectory(self._spark, self._path)
-        staged = f"_penstock/{step:012d}-{self._writer}"
+        staged = f"{STAGED}/{step:012d}-{self._writer}-{self._run}"
         parts = _staged(directory, frame, staged, self._kind, self._options)
+        self._fence()
         prefix = f"step-{step:012d}-{self._writer}-"
         before = directory.names(f"{prefix}*")
         made = [f"{prefix}{number}{_ending(part)}" for number, part in enumerate(parts)]
@@ -100,7 +121,8 @@ class ChangeFiles:
 class ViewFiles:
     """Keeps the current answer in a directory that holds nothing else.
 
-    `retention`: for how many milliseconds files of a replaced answer stay for readers.
+    `retention`: for how many milliseconds files of a replaced answer stay for readers. `fence` raises if the flow may not
+    write any more.
     """
 
     def __init__(
@@ -111,9 +133,10 @@ class ViewFiles:
         flow: str,
         options: Mapping[str, str],
         retention: int,
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         self._spark, self._path, self._kind, self._options = spark, path, kind, options
-        self._flow, self._retention = flow, retention
+        self._flow, self._retention, self._fence = flow, retention, fence
         self._run = secrets.token_hex(4)
         self._version: int | None = None
         """The last answer published; None: by another run, or none at all."""
@@ -129,6 +152,7 @@ class ViewFiles:
                     hint="name a path or table with nothing else in it",
                 )
         _mark(directory, self._flow)
+        _clear(directory, "view-*")
         self._version = _newest(directory)
         for name in directory.names("_view=*"):
             if self._version is None or _version_of(name) > self._version:
@@ -145,8 +169,9 @@ class ViewFiles:
                 hint="give each view a path or table of its own",
             )
         version = 0 if before is None else before + 1
-        staged = f"_penstock/view-{version:012d}-{self._run}"
+        staged = f"{STAGED}/view-{version:012d}-{self._run}"
         parts = _staged(directory, frame.coalesce(1), staged, self._kind, self._options)
+        self._fence()
         made = []
         for number, part in enumerate(parts):
             name = f"_view={version:012d}-{self._run}-{number}{_codec(part, self._kind)}"

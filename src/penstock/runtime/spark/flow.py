@@ -16,12 +16,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND
+from penstock.data.clock import EARLIEST, FIRST_INSTANT
 from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.errors import DataError, StateError
@@ -29,6 +30,7 @@ from penstock.plan.catalog import Function, Stream, Table
 from penstock.plan.policies import Policies
 from penstock.plan.roots import Root
 from penstock.plan.upkeep import Upkeep
+from penstock.runtime.clock_groups import ClockGroups, Reading
 from penstock.runtime.spark import asking, host, spark_log
 from penstock.runtime.spark.batches import Batch, describe
 from penstock.runtime.spark.compatible import follow, streams_changed
@@ -37,18 +39,21 @@ from penstock.runtime.spark.epoch import claim, must_hold
 from penstock.runtime.spark.files import Files
 from penstock.runtime.spark.folders import Folder, Folders
 from penstock.runtime.spark.handle import Handle
-from penstock.runtime.spark.known import Inner, Known, passed, report, summed
+from penstock.runtime.spark.known import Inner, Known, report, summed
 from penstock.runtime.spark.layout import lay_out
 from penstock.runtime.spark.places import Place, create, literal, make_folder, uri
 from penstock.runtime.spark.plans import Flowing, flowing
+from penstock.runtime.spark.python_workers import PythonWorkers
 from penstock.runtime.spark.rescale import rescale
 from penstock.runtime.spark.results import Results
 from penstock.runtime.spark.routes import Routes, laid_out, laid_out_anew, united
+from penstock.runtime.spark.set_aside_files import SetAsideFiles, held_rows
 from penstock.runtime.spark.spark_sources import add_sources
 from penstock.runtime.spark.stopped import WHAT_WORKS, Stopped, failures
 from penstock.runtime.spark.store import Store, read_segment
 from penstock.runtime.spark.stream_clocks import StreamClocks
 from penstock.runtime.spark.table_updates import TableUpdates
+from penstock.runtime.spark.tasks import run_again_if_worker_died, runs_here, spark_process
 from penstock.runtime.spark.worker_link import WORKER_TIMEOUT, Run, worker_timeout
 
 _LOG = logging.getLogger("penstock")
@@ -57,6 +62,7 @@ THIN = 20_000
 TIDY = 100
 """Steps between two looks for files that nobody needs any more."""
 
+T = TypeVar("T")
 Sink = Callable[[int, dict[str, int]], None]
 """Takes a step and how many changes each query made in it."""
 
@@ -88,6 +94,7 @@ class Flow:
         """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
         self._worker_run = self._new_run()
+        self._python_workers = PythonWorkers(spark_process(spark), self._worker_run.timeout)
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._planned: tuple[str, Flowing] | None = None
@@ -111,6 +118,9 @@ class Flow:
         self._framed: dict[str, Stream] = {}
         """The streams as Spark's batches have them."""
         self.failed: BaseException | None = None
+        self.query_bytes: int | None = None
+        """What a query may remember in a cell; None: any number of bytes."""
+        self.set_aside = SetAsideFiles()
         self.clocks = StreamClocks()
 
     def _locate(self, checkpoint: str | Place, cells: int) -> None:
@@ -177,7 +187,7 @@ class Flow:
     @property
     def first_instant(self) -> int:
         types = {s.time_type for s in self.declared.streams.values()}
-        return FIRST_MICROSECOND if Type.TIMESTAMP in types else EARLIEST
+        return FIRST_INSTANT if Type.TIMESTAMP in types else EARLIEST
 
     @property
     def time_type(self) -> Type:
@@ -286,13 +296,13 @@ class Flow:
         if not self.lock.acquire(blocking=False):  # a step runs, or declarations change
             return False
         try:
-            return self.clocks.is_behind(self.known.watermarks, self.declared.streams, self._read())
+            return self.clocks.is_behind(self.known.watermarks, self.declared.streams, self._waiting_groups())
         finally:
             self.lock.release()
 
-    def _read(self) -> set[str]:
-        """The streams that some query reads."""
-        return {fed.stream for fed in self.plan().inputs if fed.below is None}
+    def _waiting_groups(self) -> list[set[str]]:
+        """Streams that wait for each other, since some query reads them together."""
+        return [group.waits_with for group in self.plan().clock_groups(self.known.watermarks)]
 
     def advance(self, until: int, stream: str | None) -> None:
         """Nothing with ts <= until will come any more on a stream, or on any: from the next step on."""
@@ -342,17 +352,16 @@ class Flow:
             raise StateError(f"step {self.step} has not been done", hint="start the flow again")
         self.must_hold()
         step = self.step + 1
-        for name in self.declared.queries:
-            if name not in self.declared.since:
-                self.declared.since[name] = self._since(name)
+        marks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
+        watermarks = self.clocks.raised(marks, self.declared.streams, self._waiting_groups())
+        new = [name for name in self.declared.queries if name not in self.declared.since]
+        self.declared.since |= {name: self._since(name, watermarks) for name in new}
         told = self.declared.json()
         known = self.store.at("declared", step)
         if known is None or known[1] != told:
             self.store.put("declared", step, told)
             known = (step, told)
-        marks = {n: self.known.watermarks.get(n, self.first_instant) for n in self.declared.streams}
-        watermarks = self.clocks.raised(marks, self.declared.streams, self._read())
-        begins = max(self.known.ahead, passed(self.plan(), self.cells, watermarks)) if self._updates else 0
+        reached = self.plan().clock_groups(watermarks).latest
         header = {
             "step": step,
             "epoch": self.epoch,
@@ -361,7 +370,7 @@ class Flow:
             "declared": known[0],
             "watermarks": watermarks,
             "ceilings": self.clocks.ceilings(self.declared.streams, self.known.newest),
-            "updates": self._updates.write(step, self.declared.tables, begins),
+            "updates": self._updates.write(step, self.declared.tables, max(self.known.ahead, reached + 1)),
             "sinks": [name for name in self.declared.queries if self.sinks.get(name)],
             "views": [name for name in self.declared.queries if self.views.get(name)],
             "together": bool(self.sinks.get("")),
@@ -441,27 +450,42 @@ class Flow:
         }
         return {**then, "laid": {name: files for name, files in then["laid"].items() if name in same}}
 
-    def _since(self, name: str) -> int | None:
-        """When a query begins: at the first instant of which no row has been dealt out without it."""
+    def _since(self, name: str, watermarks: Mapping[str, int]) -> int | None:
+        """When a query begins: at the first instant that is beyond the clock and all rows of the streams that it has to wait for."""
         if name in self._before.since:
             return self._before.since[name]
-        return max(self.known.newest.values()) + 1 if self.known.newest else None
+        plan = self.plan()
+        own = plan.read_by(name)
+        groups = ClockGroups.of([Reading(r.streams, EARLIEST) for r in plan.readings], {}, EARLIEST - 1)
+        streams = set().union(*(group.streams for group in groups if group.streams & own))
+        newest = [self.known.newest[s] + 1 for s in streams if s in self.known.newest]
+        marks = [watermarks[s] for s in streams if watermarks[s] > self.first_instant]
+        clock = self.known.clock
+        beyond = [] if clock is None or clock < self.first_instant else [clock + 1]
+        return max([*newest, *marks, *beyond], default=None)
 
     def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
+        try:
+            try:
+                with self._python_workers.watched(int(header["step"])):
+                    self._run_watched(header, frame)
+            except Exception:
+                self.must_hold()  # two drivers that write the same step may make each other fail
+                raise
+        except BaseException as error:
+            self.failed = error  # before the lock is released: why whatever comes next finds the step undone
+            raise
+
+    def _run_watched(self, header: dict[str, Any], frame: DataFrame | None) -> None:
         began = time.perf_counter()
         step = int(header["step"])
-        watch = Observation()
-        frame, files = self._found(header, frame)
-        asked, watched = self._ask(header, frame, files, watch)
-        heard = asked.collect()
-        if not heard:
-            # Spark runs no task at all for a batch that it finds to be empty; cells need the step all the same.
-            heard, watched, frame = self._tasks(self._nothing(), header, files).collect(), False, None
+        given = frame
+        heard, watch, frame = self._attempt(step, lambda: self._hear(header, given))
         answers = [json.loads(row[0]) for row in heard]
         asking.raise_errors(answers)
         asking.must_be_all(answers, self.cells)
         self.results.heard(self.store, answers, [row[1] for row in heard])
-        if watched:
+        if watch is not None:
             # Spark has counted the rows before it left some out.
             counted = asking.seen(watch, header.get("ceilings", {}))
             answers = [{**answer, "rows": {}} for answer in answers] + [counted]
@@ -469,22 +493,22 @@ class Flow:
             odd = {name: int(seen.get["unplaced"]) for name, seen in self._folders.odd.items()}
             answers[0]["unplaced"] = {name: count for name, count in odd.items() if count}
         delays = {name: stream.delay for name, stream in self.declared.streams.items()}
-        self.known.note(header, answers, self._plan_of(header)[0], self.cells, delays)
+        self.known.note(header, answers, self._plan_of(header)[0], delays)
         self._note_streams(answers)
         failed = self.discarded = failures(answers)
         own = {name: failure for name, failure in failed.items() if self._is_running(name, header)}
-        self.known.stopped |= self.stopped.noted(own, self.declared, step)
+        self.known.stopped |= self.stopped.noted(own, self.declared, step, self.query_bytes)
         counted = _without(summed(a["out"] for a in answers), failed)
         self.matched = summed([self.matched, *(_without(a["matched"], failed) for a in answers)])
         done = time.perf_counter()
         for sink in self.sinks.get("", []) if counted and header["together"] else []:
-            sink(step, counted)
+            self._attempt(step, partial(sink, step, counted))
         for name in header["sinks"]:
             for sink in self.sinks.get(name, []) if counted.get(name) else []:
-                sink(step, {name: counted[name]})
+                self._attempt(step, partial(sink, step, {name: counted[name]}))
         for name in header["views"]:
             for sink in self.views.get(name, []) if name not in failed else []:
-                sink(step, counted)
+                self._attempt(step, partial(sink, step, counted))
         if step > self.done:
             # Only now: what a sink has not had is asked for again.
             self.must_hold()
@@ -496,7 +520,7 @@ class Flow:
                 answers,
                 self.known,
                 self.declared,
-                self._read(),
+                self._waiting_groups(),
                 done - began,
                 time.perf_counter() - done,
             )
@@ -507,6 +531,22 @@ class Flow:
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
+
+    def _attempt(self, step: int, job: Callable[[], T]) -> T:
+        return run_again_if_worker_died(self.spark, f"step {step}", job)
+
+    def _hear(
+        self, header: dict[str, Any], frame: DataFrame | None
+    ) -> tuple[list[Row], Observation | None, DataFrame | None]:
+        """The cells' answers; what Spark counted, if it did; the rows that were sent, if any were."""
+        watch = Observation()
+        frame, files = self._found(header, frame)
+        asked, watched = self._ask(header, frame, files, watch)
+        heard = asked.collect()
+        if not heard:
+            # Spark runs no task at all for a batch that it finds to be empty; cells need the step all the same.
+            return self._tasks(self._nothing(), header, files).collect(), None, None
+        return heard, watch if watched else None, frame
 
     def _is_running(self, name: str, header: dict[str, Any]) -> bool:
         """Whether a query of a step is what is declared now under its name, and has not been told to begin anew."""
@@ -522,7 +562,7 @@ class Flow:
             self.store.forget_done(self.step)
             self._go_back()
         anew = [name for name, was in ended.items() if self.declared.queries.get(name) != was["sql"]]
-        for name in anew + self.stopped.begin_again(self.known.stopped, self.declared):
+        for name in anew + self.stopped.begin_again(self.known.stopped, self.declared, self.query_bytes):
             self._before.forget(name)
         self._go_on_without_stopped()
         return bool(ended)
@@ -539,7 +579,17 @@ class Flow:
             summed(a[what] for a in answers) for what in ("rows", "late", "ahead", "waiting")
         )
         marks = self.known.watermarks
-        self.clocks.note(self.declared.streams, self._read(), rows, late, ahead, waiting, marks)
+        groups = self._waiting_groups()
+        self.clocks.note(self.declared.streams, groups, rows, late, ahead, waiting, marks)
+        for kind, counts in (("late", late), ("ahead", ahead)):
+            totals = self.known.set_aside[kind] = summed([self.known.set_aside.get(kind, {}), counts])
+            self.set_aside.note(self.store, kind, counts, totals)
+
+    def not_kept(self, kind: str, stream: str) -> int:
+        """Rows that were set aside and are not kept any more."""
+        with self.lock:
+            total = self.known.set_aside.get(kind, {}).get(stream, 0)
+            return max(total - held_rows(self.store.set_aside(kind, stream)), 0)
 
     def _found(
         self, header: dict[str, Any], frame: DataFrame | None
@@ -579,7 +629,8 @@ class Flow:
         make_folder(mark.parent)
         with contextlib.suppress(FileExistsError):
             create(mark).close()
-        asked = {**header, "run": self.epoch}
+        settings = {"query_bytes": self.query_bytes, "keep_late": self.set_aside.keep}
+        asked = {**header, **settings, "run": self.epoch}
         task = asking.task(self._worker_run, str(self.store.root), self.cells, asked, self.functions, files)
         return spread.mapInArrow(task, asking.ANSWER)
 
@@ -666,11 +717,12 @@ class Flow:
         return held
 
     def _taken(self, frame: DataFrame, batch: int) -> None:
-        try:
-            self.take(frame, batch)
-        except BaseException as error:
-            self.failed = error
-            raise
+        with self.lock:  # no step without rows may find the failed one before its error is kept
+            try:
+                self.take(frame, batch)
+            except BaseException as error:
+                self.failed = error
+                raise
 
     def close(self) -> None:
         """Let the worker processes go, on all machines: each removes its files."""
@@ -678,7 +730,8 @@ class Flow:
 
     def _new_run(self) -> Run:
         """What worker processes and tasks are to know each other by from now on."""
-        return Run(timeout=worker_timeout(self.spark.conf.get(WORKER_TIMEOUT, None)))
+        timeout = worker_timeout(self.spark.conf.get(WORKER_TIMEOUT, None))
+        return Run(timeout=timeout, watched=runs_here(self.spark))
 
 
 def _without(counts: Mapping[str, int], names: Collection[str]) -> dict[str, int]:

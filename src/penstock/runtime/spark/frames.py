@@ -176,8 +176,12 @@ def dropped(spark: SparkSession, schema: Schema, folder: Place) -> DataFrame:
     return spark.read.schema(ddl(schema)).parquet(literal(uri(folder)))
 
 
-def late(spark: SparkSession, stream: Stream, folder: Place) -> DataFrame:
-    """Rows that came too late."""
-    if not folder.is_dir():
-        return spark.createDataFrame([], ddl(stream.schema))
-    return spark.read.schema(ddl(stream.schema)).parquet(literal(uri(folder)))
+def set_aside(spark: SparkSession, stream: Stream, folder: Place, not_kept: int) -> DataFrame:
+    """Rows that came too late, or were too far ahead; the metadata of their time say how many more there were."""
+    if folder.is_dir():
+        # The oldest may go while it is read.
+        reader = spark.read.schema(ddl(stream.schema)).option("ignoreMissingFiles", "true")
+        found = reader.parquet(literal(uri(folder)))
+    else:
+        found = spark.createDataFrame([], ddl(stream.schema))
+    return found.withMetadata(_time(stream), {"not_kept": not_kept})

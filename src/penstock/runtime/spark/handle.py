@@ -46,7 +46,7 @@ class Handle:
                     self._flow.must_hold()
                 if self._flow.step != seen[0]:
                     seen = self._flow.step, time.monotonic()
-                elif self._flow.is_behind and not self._ends and time.monotonic() - seen[1] > QUIET:
+                elif self._is_quiet(seen[1]) and self._flow.is_behind:
                     self._flow.settle()
             failed = self._query.exception() if self._query is not None else None
             if failed is not None:
@@ -56,11 +56,15 @@ class Handle:
                 if self._flush:
                     self._flow.flush()
         except BaseException as error:  # noqa: BLE001 - told by exception() and awaitTermination()
-            self._error = error
+            self._error = self._flow.failed or error
             if self._query is not None:
                 self._query.stop()  # a flow that has failed takes no more rows
         finally:
             self._over.set()
+
+    def _is_quiet(self, since: float) -> bool:
+        """Whether no batch comes, so that a step without rows may be due."""
+        return not self._ends and self._flow.failed is None and time.monotonic() - since > QUIET
 
     # ------------------------------------------------------------------ as Spark has it
 

@@ -7,7 +7,8 @@ task sends the step and its rows over a Unix socket in Spark's local directory, 
 
 A worker process that dies loses nothing: the next one rebuilds the cell from the checkpoint. One that is silent for too long (stopped,
 swapped out) is killed by the task that waits for it, and replaced. It leaves by itself when the process of Spark's that it was started
-for is gone, or when the driver has taken back its mark in the checkpoint. Only one for a cell runs in a local directory: it holds
+for is gone, or when the driver has taken back its mark in the checkpoint. Meanwhile it watches the Python workers of that process
+(`python_workers`), unless the driver is on the same machine and does. Only one for a cell runs in a local directory: it holds
 a lock on a file beside its socket for as long as it lives.
 """
 
@@ -34,6 +35,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError, StateError
 from penstock.runtime.spark.places import Place, located
 from penstock.runtime.spark.private_folder import PrivateFolder, local_base
+from penstock.runtime.spark.python_workers import PythonWorkers
 from penstock.runtime.spark.worker_link import (
     Run,
     greet_task,
@@ -162,7 +164,7 @@ def _start(
     try:
         started = subprocess.Popen(  # noqa: S603 - this interpreter, this package
             [sys.executable, "-m", "penstock.runtime.spark.host", str(base), run.name, root, str(cell), str(cells),
-             str(_keeper())],
+             str(_keeper()), "0" if run.watched else str(run.timeout)],
             stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     finally:
@@ -262,8 +264,11 @@ class Worker:
             return {"error": "StateError", "message": traceback.format_exc(), "hint": None}, b""
 
 
-def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int, secret: bytes) -> None:
-    """Answer steps until the keeper, or the driver's mark, is gone."""
+def serve(
+    base: Path, flow: str, root: str, number: int, cells: int, keeper: int, timeout: float, secret: bytes
+) -> None:
+    """Answer steps until the keeper, or the driver's mark, is gone. Python workers of the keeper's that are stopped for `timeout`
+    seconds are killed; 0: not by this process."""
     folder, mark = folder_of(base, flow), mark_of(located(root), flow)
     lock = folder.open(f"{number}.lock", os.O_RDWR)
     try:
@@ -281,6 +286,8 @@ def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int
     door.bind(folder.address(making))
     door.listen(16)
     folder.rename(making, place)
+    if timeout:
+        threading.Thread(target=_watch, args=(keeper, timeout), daemon=True).start()
     while _lives(keeper) and folder.exists(place) and mark.exists():
         if select.select([door], [], [], 1.0)[0]:
             link, _ = door.accept()
@@ -289,6 +296,18 @@ def serve(base: Path, flow: str, root: str, number: int, cells: int, keeper: int
         folder.unlink(name)
     with contextlib.suppress(OSError):  # others are still there
         folder.path.rmdir()
+
+
+def _watch(keeper: int, timeout: float) -> None:
+    workers = PythonWorkers(keeper, timeout)
+    while True:
+        time.sleep(workers.interval)
+        for process in workers.look():
+            sys.stderr.write(
+                f"penstock: a Python worker of Spark's (process {process}) has been stopped for {timeout:g} s"
+                " and was killed\n"
+            )
+            sys.stderr.flush()
 
 
 def _functions(code: bytes) -> Any:
@@ -334,8 +353,8 @@ def unpacked(answer: dict[str, Any], carried: bytes) -> dict[str, pa.Table]:
 if __name__ == "__main__":
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
-    base, flow, root, *numbers = sys.argv[1:]
+    base, flow, root, *numbers, timeout = sys.argv[1:]
     number, cells, keeper = map(int, numbers)
-    serve(Path(base), flow, root, number, cells, keeper, sys.stdin.buffer.read())
+    serve(Path(base), flow, root, number, cells, keeper, float(timeout), sys.stdin.buffer.read())
     sys.stderr.flush()
     os._exit(0)  # without waiting for threads

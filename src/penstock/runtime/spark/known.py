@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.data.clock import EARLIEST
+from penstock.flow.stages import Lower
 from penstock.plan.trees import Demand
 from penstock.runtime.learning import Learnt, together
 from penstock.runtime.spark.declared import Declared
 from penstock.runtime.spark.plans import Flowing
-from penstock.runtime.spark.sieved import SIZE, announced, united, watermarks
+from penstock.runtime.spark.sieved import SIZE, announced, latest_watermarks, united
 from penstock.runtime.spark.stream_clocks import held_back_by
 
 Header = dict[str, Any]
@@ -24,7 +25,7 @@ Header = dict[str, Any]
 Answer = dict[str, Any]
 """What a cell said to it."""
 Inner = dict[str, Any]
-"""What parts below cuts said in `step`. `laid`: files by part; `until`: all cells have said what they say before this instant;
+"""What parts below cuts gave in `step`. `laid`: files by part; `until`: by part, the instant before which all cells have given all;
 `declared`: the declarations of then; `sieved`: the instant for parts that kept rows back, of which all that is of use before it
 was sent."""
 
@@ -44,9 +45,11 @@ class Known:
     rows: dict[str, int] = field(default_factory=dict)
     """How many have come."""
     clock: int | None = None
+    clocks: dict[str, int] = field(default_factory=dict)
+    """By stream that queries read: every row up to there is applied; `clock` is the least."""
     ahead: int = EARLIEST
-    """No cell has passed this instant."""
-    inner: Inner = field(default_factory=lambda: {"step": 0, "until": EARLIEST, "laid": {}, "declared": 0})
+    """The first instant that no cell has reached."""
+    inner: Inner = field(default_factory=lambda: {"step": 0, "until": {}, "laid": {}, "declared": 0})
     sieves: dict[str, str] = field(default_factory=dict)
     """Which keys the second stages have, for the first ones of the next step."""
     gates: dict[str, list[int]] = field(default_factory=dict)
@@ -55,6 +58,8 @@ class Known:
     """Which values promise to meet significant rows, for the cells of the next step; nothing while no cell is busy."""
     stopped: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Queries that failed, with their errors and what they were (see `stopped`)."""
+    set_aside: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By kind ("late", "ahead") and stream: rows that were set aside, kept or not."""
     behind: bool = False
     """Some cell has not applied all that the watermarks allow."""
 
@@ -64,12 +69,14 @@ class Known:
             "newest": self.newest,
             "rows": self.rows,
             "clock": self.clock,
+            "clocks": self.clocks,
             "ahead": self.ahead,
             "inner": self.inner,
             "sieves": self.sieves,
             "gates": self.gates,
             "promising": self.promising,
             "stopped": self.stopped,
+            "set_aside": self.set_aside,
         }
 
     def asks(self, plan: Flowing) -> list[str]:
@@ -78,9 +85,7 @@ class Known:
             return []
         return [s.name for s in plan.sieves if self.gates.get(s.part, [0, 0, 0])[2] <= 1]
 
-    def note(
-        self, header: Header, answers: list[Answer], plan: Flowing, cells: int, delays: Mapping[str, int]
-    ) -> None:
+    def note(self, header: Header, answers: list[Answer], plan: Flowing, delays: Mapping[str, int]) -> None:
         """Raise the watermarks by what the cells saw, and the clock by the watermarks."""
         for answer in answers:
             for name, newest in answer["newest"].items():
@@ -94,13 +99,12 @@ class Known:
         for name, end in (header["flush"] or {}).items():
             watermarks[name] = max(watermarks[name], end)
         self.watermarks = watermarks
-        read = {fed.stream for fed in plan.inputs if fed.below is None}
-        if read:
-            clock = min(watermarks[name] for name in read) - 1
-            self.clock = clock if self.clock is None else max(self.clock, clock)
-            clocks = [a[which] for a in answers for which in ("clock", "upper", "shown")]
-            self.behind = any(c is not None and c < self.clock for c in clocks)
-        self.ahead = max(self.ahead, passed(plan, cells, watermarks))
+        if plan.readings:
+            groups = plan.clock_groups(watermarks)
+            self.clocks = groups.clocks
+            self.clock = groups.clock if self.clock is None else max(self.clock, groups.clock)
+            self.behind = any(_is_behind(answer, plan, self.clocks) for answer in answers)
+            self.ahead = max(self.ahead, groups.latest + 1)
         self.inner = _said_below(header, answers, plan)
         self._note_sieves(header, answers, plan)
         busy = any(load["busy"] for answer in answers for load in answer["ranked"].values())
@@ -128,10 +132,14 @@ class Known:
                     self.sieves[sieve.name] = keys
 
 
-def passed(plan: Flowing, cells: int, watermarks: Mapping[str, int]) -> int:
-    """The first instant that no cell can have passed by these watermarks: one that reads fewer streams may be beyond the clock."""
-    read = [plan.read(cell) for cell in range(cells)]
-    return max((min(watermarks[s] for s in own) for own in read if own), default=EARLIEST)
+def _is_behind(answer: Answer, plan: Flowing, clocks: Mapping[str, int]) -> bool:
+    """Whether a cell has not applied all that the clocks allow, or shows what was so before."""
+    for fed in plan.inputs:
+        found = answer["upper"] if fed.stage else answer["clocks"]
+        expected = min(clocks[s] for s in ([fed.stream] if fed.below is None else plan.read_by(fed.below)))
+        if min(found.get(fed.name, expected), answer["shown"].get(fed.name, expected)) < expected:
+            return True
+    return False
 
 
 def _said_below(header: Header, answers: list[Answer], plan: Flowing) -> Inner:
@@ -139,15 +147,22 @@ def _said_below(header: Header, answers: list[Answer], plan: Flowing) -> Inner:
     for answer in answers:
         for name, place in answer["inner"].items():
             laid.setdefault(name, []).append(place)
-    until = min((a["clock"] for a in answers if a["clock"] is not None), default=EARLIEST - 1) + 1
+    until = {part.lower(): _given_before(low, answers) for part, low in plan.lower.items()}
     sieved: dict[str, int] = {}
     for sieve in plan.sieves:
         if sieve.name in header["sieves"]:
             # A row that is kept back is sent once a row that it meets has come: those before the watermark have.
-            part, seen = sieve.part.lower(), watermarks(header)[sieve.other.stream.name.lower()]
-            sieved[part] = max(announced(header, part), min(sieved.get(part, until), seen))
+            part, seen = sieve.part.lower(), latest_watermarks(header)[sieve.other.stream.name.lower()]
+            sieved[part] = max(announced(header, part), min(sieved.get(part, until[part]), seen))
     told = {"step": header["step"], "until": until, "laid": laid, "declared": header["declared"]}
     return {**told, "sieved": sieved}
+
+
+def _given_before(low: Lower, answers: list[Answer]) -> int:
+    """The instant before which all cells have given all changes of a part."""
+    names = {read.name.lower() for read in low.placement.inputs}
+    clocks = [a["clocks"][name] for a in answers for name in names if name in a["clocks"]]
+    return min(clocks, default=EARLIEST - 1) + 1
 
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -164,11 +179,11 @@ def report(
     answers: list[Answer],
     known: Known,
     declared: Declared,
-    read: Collection[str],
+    groups: Collection[Collection[str]],
     cells: float,
     sinks: float,
 ) -> dict[str, Any]:
-    """A step for `lastProgress`; `read`: streams that queries read; `cells` and `sinks` are seconds."""
+    """A step for `lastProgress`; `groups`: streams that wait for each other; `cells` and `sinks` are seconds."""
     rows = dict.fromkeys(declared.streams, 0) | summed(a["rows"] for a in answers)
     out = dict.fromkeys(declared.queries, 0) | summed(a["out"] for a in answers)
     waiting = summed(a["waiting"] for a in answers)
@@ -192,13 +207,14 @@ def report(
         "late": summed(a["late"] for a in answers),
         "ahead": summed(a["ahead"] for a in answers),
         "waiting": waiting,
-        "heldBackBy": held_back_by(read, waiting, known.watermarks),
+        "heldBackBy": next(iter(held_back_by(groups, waiting, known.watermarks)), None),
         "unread": {
             name: {"unplaced": count}
             for name, count in summed(a.get("unplaced", {}) for a in answers).items()
         },
         "watermarks": known.watermarks,
         "clock": known.clock,
+        "clocks": known.clocks,
         "queries": {
             name: {
                 "numOutputRows": count,

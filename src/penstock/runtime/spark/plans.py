@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from penstock.data.clock import EARLIEST
 from penstock.data.types import Type
 from penstock.flow.horizon import horizon
 from penstock.flow.partition import Input, Placement, place
@@ -21,6 +22,7 @@ from penstock.plan.roots import Root, top
 from penstock.plan.upkeep import Upkeep
 from penstock.plan.windows import Rows
 from penstock.rules.walk import every
+from penstock.runtime.clock_groups import ClockGroups, Reading, risen
 from penstock.runtime.spark.declared import Declared, planned
 from penstock.runtime.spark.layout import Layout, lay_out
 
@@ -71,6 +73,8 @@ class Flowing:
     policies: Policies
     weights: dict[str, float]
     """What queries count for beside each other, under the names of their parts too."""
+    readings: tuple[Reading, ...]
+    """Which declared streams queries read together, and since when the first of them does."""
     sieves: tuple[Sieve, ...] = ()
     """What parts below cuts may keep back."""
 
@@ -111,6 +115,21 @@ class Flowing:
         """The plans that a stage of a cell runs."""
         return {name: part.root for name, part in self._parts(cell, stage)}
 
+    def clock_groups(self, watermarks: Mapping[str, int]) -> ClockGroups:
+        """Which declared streams share a clock, and where they stand once all that these watermarks allow is applied."""
+        groups = ClockGroups.of(self.readings, {}, EARLIEST - 1)
+        risen(groups, watermarks)
+        return groups
+
+    def part_streams(self, part: str) -> frozenset[str]:
+        """The declared streams that a part below a cut reads, by their keys."""
+        return _declared(self.lower[part].placement, self.catalog.streams)
+
+    def read_by(self, query: str) -> frozenset[str]:
+        """The declared streams that a query reads, by their keys."""
+        parts = (_declared(part, self.catalog.streams) for part in self.queries[query].parts)
+        return frozenset().union(*parts)
+
     def read(self, cell: int, stage: int = 0) -> set[str]:
         """The declared streams that a stage of a cell reads, by their keys."""
         read = {i.stream.name.lower() for _, part in self._parts(cell, stage) for i in part.inputs}
@@ -138,8 +157,24 @@ def flowing(declared: Declared, catalog: Catalog, cells: int, rates: Rates) -> F
         declared.upkeep,
         declared.policies,
         _weights(declared, queries),
+        _readings(declared, queries),
         tuple(sieve for query in queries.values() for sieve in sieves(query)),
     )
+
+
+def _declared(part: Placement, streams: Mapping[str, Stream]) -> frozenset[str]:
+    """The declared streams that a part of a query reads, by their keys."""
+    return frozenset(key for key in (i.stream.name.lower() for i in part.inputs) if key in streams)
+
+
+def _readings(declared: Declared, queries: dict[str, Stages]) -> tuple[Reading, ...]:
+    found: dict[frozenset[str], int] = {}
+    for name, query in queries.items():
+        streams = frozenset().union(*(_declared(part, declared.streams) for part in query.parts))
+        since = declared.since.get(name)
+        since = EARLIEST if since is None else since
+        found[streams] = min(found.get(streams, since), since)
+    return tuple(Reading(streams, since) for streams, since in found.items())
 
 
 def _weights(declared: Declared, queries: dict[str, Stages]) -> dict[str, float]:

@@ -64,7 +64,7 @@ def rescale(
     header = {
         "step": last + 1, "batch": None, "declared": number, "watermarks": dict.fromkeys(watermarks, EARLIEST),
         "updates": _updates(store, declared), "sinks": [], "views": [], "together": False, "flush": watermarks,
-        "inner": {"step": last, "until": EARLIEST, "laid": {}, "declared": number}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
+        "inner": {"step": last, "until": {}, "laid": {}, "declared": number}, "again": True, "deal": new.deal, "sieves": {}, "asks": [], "promising": {},
         "epoch": epoch, "source": store.get("steps", last)["source"],
     }  # fmt: skip
     layout = plan.layout

@@ -214,7 +214,7 @@ class Sifting:
             rows = said.get(part)
             if part in self._held:
                 rows, counts[part] = self._held[part].sift(
-                    rows, alive, announced(header, part), watermarks(header), functions
+                    rows, alive, announced(header, part), latest_watermarks(header), functions
                 )
             elif rows is not None:
                 counts[part] = {"shipped": rows.num_rows}
@@ -238,10 +238,11 @@ class Sifting:
 def announced(header: dict[str, Any], part: str) -> int:
     """All of a part that is of use before this instant has been sent."""
     inner = header["inner"]
-    return int(inner.get("sieved", {}).get(part.lower(), inner["until"]))
+    key = part.lower()
+    return int(inner.get("sieved", {}).get(key, inner["until"].get(key, EARLIEST)))
 
 
-def watermarks(header: dict[str, Any]) -> dict[str, int]:
+def latest_watermarks(header: dict[str, Any]) -> dict[str, int]:
     """No row that comes after this step's begins earlier; input that has ended brings no rows of its own."""
     found = dict(header["watermarks"])
     for name, end in (header["flush"] or {}).items():

@@ -169,8 +169,8 @@ def _files(
         writes = f"penstock/{own}/{query}"
         return FunctionSink(lambda frame, step: commit(frame, step, writes, path, view, options))
     if view:
-        return ViewFiles(flow.spark, path, kind, own, options, retention)
-    return ChangeFiles(flow.spark, path, kind, own, _tag(own, query), options)
+        return ViewFiles(flow.spark, path, kind, own, options, retention, flow.must_hold)
+    return ChangeFiles(flow.spark, path, kind, own, _tag(own, query), options, flow.must_hold)
 
 
 def _flow_id(folder: Place) -> str:

@@ -7,7 +7,7 @@ step without rows. An inner input's watermark is told once its rows are in, sinc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -63,9 +63,14 @@ class Stage:
         self.engine = snapshot.restore(
             catalog, [(name, root, wanted.keeps(name)) for name, root in roots.items()], found, policies
         )
-        self.engine.raises = False  # a query that fails stops, and the cell goes on
+        self._follow()
         self._wanted = wanted
         self._listen(wanted)
+
+    def _follow(self) -> None:
+        """Be a part of a flow: its clock is the driver's, and a query that fails stops alone."""
+        self.engine.raises = False
+        self.engine.groups.follows = True
 
     # ------------------------------------------------------------------ what is declared
 
@@ -74,7 +79,7 @@ class Stage:
         before = self._wanted
         if before is None:
             self.engine = Engine(Catalog(), replace(wanted.upkeep), wanted.policies)
-            self.engine.raises = False
+            self._follow()
         elif self.engine.policies != wanted.policies:
             self.take_up(before, snapshot.dump(self.engine), wanted.policies)
         engine = self.engine
@@ -148,9 +153,11 @@ class Stage:
             arrays = [to_arrow(c, f.type, other.strings) for c, f in zip(columns, schema, strict=True)]
             return self._read(key, pa.Table.from_arrays(arrays, names=[f.name for f in schema]))
 
-        self.engine.load(key, moved(relation.content))
+        clock = self.engine.latest_clock
+        self.engine.load(key, moved(relation.at(clock)))
         for at, gone, new in relation.waiting:
-            self.engine.update(key, at, moved(gone), moved(new))
+            if at > clock:
+                self.engine.update(key, at, moved(gone), moved(new))
 
     def update_tables(self, updates: list[Update]) -> None:
         """What comes after the first content."""
@@ -169,20 +176,28 @@ class Stage:
         """Of declared streams."""
         if self._wanted is None:
             return
-        every = {fed.stream for fed in self._wanted.inputs if fed.below is None}
-        others = every - self._wanted.read(self.cell, self.number)
-        # Who reads fewer streams than others waits for the rest: after a step without rows all have one clock.
-        self.engine.limit = min((watermarks[s] - 1 for s in others if s in watermarks), default=LATEST)
+        groups = self._wanted.clock_groups(watermarks)
+        declared = {fed.name: fed.stream for fed in self._own()}
+        ceilings: dict[str, int] = {}
+        for name, stream in declared.items():
+            group, here = groups.group([stream]), self.engine.groups.group([name])
+            if group is not None:
+                # Queries here may connect fewer streams than all queries do. They wait for the others: after a step without rows
+                # all cells agree.
+                own = {stream} if here is None else {declared[other] for other in here.streams}
+                others = [watermarks[s] - 1 for s in group.streams - own if s in watermarks]
+                ceilings[name] = min([group.until, *others])
+        self.engine.ceilings = ceilings
         self.engine.raise_watermarks(
             {f.name: watermarks[f.stream] for f in self._own() if f.below is None and f.stream in watermarks}
         )
-        if not self.engine.queries and every:
-            self.engine.advance(self.engine.limit)  # tables are kept up to date for queries to come
+        if groups.streams:
+            self.engine.rest_until(groups.clock)
 
-    def raise_inner(self, until: int, sieved: dict[str, int]) -> None:
-        """All that the parts below say before `until` has come; of those that keep rows back, all that is of use before then."""
+    def raise_inner(self, until: Mapping[str, int]) -> None:
+        """By part below: all its changes before this instant have come; of those that keep rows back, all that is of use before it."""
         self.engine.raise_watermarks(
-            {f.name: sieved.get(f.stream, until) for f in self._own() if f.below is not None}
+            {f.name: until[f.stream] for f in self._own() if f.below is not None and f.stream in until}
         )
 
     def _own(self) -> Iterator[Fed]:
@@ -197,9 +212,9 @@ class Stage:
         return Dealt({fed.name: fed.input.routing for fed in self._own()}, self.cell)
 
     @property
-    def clock(self) -> int | None:
-        """None: nothing runs here."""
-        return self.engine.clock if self.engine.queries else None
+    def clocks(self) -> dict[str, int]:
+        """By input that some query here reads: where it stands."""
+        return self.engine.clocks
 
     # ------------------------------------------------------------------ rows
 

@@ -2,7 +2,8 @@
 
 A query fails in one cell, on one row. The step is done all the same, for the other queries; what the failed one said in it is
 discarded in all cells, so that its sinks end with the step before. From the next step on no cell runs it. It begins anew once
-it is declared otherwise: with another text, with a function that was mended, or dropped and registered again.
+it is declared otherwise: with another text, with a function that was mended, or dropped and registered again; one that
+remembered too much also once a session allows another number of bytes.
 
 If no query is left the flow ends, and its last step counts as not done: the next start repeats it with the functions of
 then, and the queries go on as if it had not been tried.
@@ -13,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from penstock.data.limits import MemoryLimitError
 from penstock.errors import BindError, DataError, ParseError, PenstockError, PlanError, StateError
 from penstock.runtime.spark.declared import Declared, called
 
+_MEMORY = MemoryLimitError.__name__
 _ERRORS = {e.__name__: e for e in (BindError, DataError, ParseError, PlanError, StateError)}
 
 Failure = dict[str, Any]
@@ -50,7 +53,9 @@ class Stopped:
         self.errors: dict[str, PenstockError] = {}
         """By query, why it stopped."""
 
-    def noted(self, failed: Mapping[str, Failure], declared: Declared, step: int) -> dict[str, Noted]:
+    def noted(
+        self, failed: Mapping[str, Failure], declared: Declared, step: int, query_bytes: int | None
+    ) -> dict[str, Noted]:
         """What the checkpoint keeps of queries that failed in a step; those that are not declared any more are gone."""
         return {
             name: {
@@ -61,6 +66,7 @@ class Stopped:
                 "kept": name in declared.kept,
                 "since": declared.since.get(name),
                 "functions": _called(declared.queries[name], declared),
+                "query_bytes": query_bytes,
                 "ended": failed.keys() >= declared.queries.keys(),
             }
             for name, failure in failed.items()
@@ -84,13 +90,14 @@ class Stopped:
                 declared.since[name] = was["since"]
         return ended
 
-    def begin_again(self, noted: dict[str, Noted], declared: Declared) -> list[str]:
+    def begin_again(self, noted: dict[str, Noted], declared: Declared, query_bytes: int | None) -> list[str]:
         """At a start: the queries that are not as they were when they stopped; they are to begin anew, or are gone."""
         anew = []
         for name, was in noted.items():
             here = name in self.errors
             text = was["sql"] if here else declared.queries.get(name)
-            if text != was["sql"] or _called(text, declared) != was["functions"]:
+            other = text != was["sql"] or _called(text, declared) != was["functions"]
+            if other or (was["error"] == _MEMORY and was.get("query_bytes") != query_bytes):
                 anew.append(name)
                 if here:
                     self._declare(name, was, declared)

@@ -11,7 +11,7 @@
     cells/<deal>/<cell>/log/<step>.arrow      the rows a cell accepted
     cells/<deal>/<cell>/state/<step>.state    a cell's state after the step
     out/<step>/<cell>-<any>/...  changes laid down for the sinks; a cell's answer says in which of them
-    late/<stream>/<step>-<cell>.parquet
+    late/<stream>/..., ahead/<stream>/...   rows that were set aside (see `set_aside_files`)
     dropped/<query>/<step>-<cell>.parquet
 
 What is read back is checked against the checksum it carries; a file that does not fit is a `StateError` that names it.
@@ -38,7 +38,7 @@ from penstock.errors import StateError
 from penstock.runtime.spark.places import Place, Remote, located, make_folder, remove_all, whole
 from penstock.state.file import sync_folder
 
-FORMAT = 23
+FORMAT = 24
 _MARK = b"penstock\n"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 
-from penstock.data.clock import EARLIEST, FIRST_MICROSECOND, LATEST
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LATEST
 from penstock.errors import StreamWarning
 from penstock.plan.catalog import Stream
 from penstock.runtime.bounds import AheadBound
@@ -19,6 +19,8 @@ from penstock.runtime.notices import Lateness, far_notice_of, held_notice
 
 Instants = Mapping[str, int]
 Streams = Mapping[str, Stream]
+Groups = Collection[Collection[str]]
+"""Streams that wait for each other."""
 
 MANY = 10_000
 """Rows that wait for one stream when that is said."""
@@ -46,26 +48,29 @@ class StreamClocks:
         """It is in a step's header now."""
         self._told = {}
 
-    def raised(self, watermarks: Instants, streams: Streams, read: Collection[str]) -> dict[str, int]:
-        """Watermarks as the next step has them: an idle stream holds none of those back that are read beside it."""
+    def raised(self, watermarks: Instants, streams: Streams, groups: Groups) -> dict[str, int]:
+        """Watermarks as the next step has them: an idle stream holds none of those back that wait for it."""
         found = {name: max(mark, self._told.get(name, mark)) for name, mark in watermarks.items()}
         now = time.monotonic()
         silent = {name: now - self._heard.setdefault(name, now) for name, s in streams.items() if s.idle}
         idle = {name for name, since in silent.items() if 1e6 * since >= (streams[name].idle or 0)}
-        active = [found[name] for name in read if name in found and name not in idle]
-        if active:
-            for name in idle & set(read) & found.keys():
+        for group in groups:
+            active = [found[name] for name in group if name in found and name not in idle]
+            for name in idle & set(group) & found.keys() if active else ():
                 found[name] = max(found[name], min(active))
         return found
 
-    def is_behind(self, watermarks: Instants, streams: Streams, read: Collection[str]) -> bool:
-        """A step without rows would raise the clock."""
+    def is_behind(self, watermarks: Instants, streams: Streams, groups: Groups) -> bool:
+        """A step without rows would raise some clock."""
         if self._told:
             return True
         if not any(s.idle for s in streams.values()):
             return False
-        marks = {name: watermarks[name] for name in read if name in watermarks}
-        return bool(marks) and min(self.raised(marks, streams, read).values()) > min(marks.values())
+        raised = self.raised(watermarks, streams, groups)
+        known = [[name for name in group if name in watermarks] for group in groups]
+        return any(
+            min(raised[n] for n in names) > min(watermarks[n] for n in names) for names in known if names
+        )
 
     def ceilings(self, streams: Streams, newest: Instants) -> dict[str, int]:
         """By stream: rows of the next step beyond it are too far ahead."""
@@ -78,7 +83,7 @@ class StreamClocks:
     def note(
         self,
         streams: Streams,
-        read: Collection[str],
+        groups: Groups,
         rows: Mapping[str, int],
         late: Mapping[str, int],
         ahead: Mapping[str, int],
@@ -95,11 +100,11 @@ class StreamClocks:
         for name, count in rows.items():
             for told in self._lateness.setdefault(name, Lateness(name)).note(count, late.get(name, 0), 0):
                 _say(told)
-        held = held_back_by(read, waiting, watermarks)
-        if held is not None and sum(waiting.values()) >= MANY and not rows.get(held):
-            mark = watermarks[held]
-            seen = None if mark in (EARLIEST, FIRST_MICROSECOND) else mark
-            self._warn("held", held, partial(held_notice, streams[held], sum(waiting.values()), seen))
+        for held, count in held_back_by(groups, waiting, watermarks).items():
+            if count >= MANY and not rows.get(held):
+                mark = watermarks[held]
+                seen = None if mark in (EARLIEST, FIRST_INSTANT) else mark
+                self._warn("held", held, partial(held_notice, streams[held], count, seen))
 
     def _warn(self, what: str, name: str, made: Callable[[], Warning]) -> None:
         """Once of a stream."""
@@ -108,13 +113,16 @@ class StreamClocks:
             _say(made())
 
 
-def held_back_by(read: Collection[str], waiting: Mapping[str, int], watermarks: Instants) -> str | None:
-    """The stream that rows of others wait for, if any do."""
-    known = [name for name in read if name in watermarks]
-    if not known or not any(waiting.values()):
-        return None
-    held = min(known, key=lambda name: watermarks[name])
-    return held if any(count for name, count in waiting.items() if name != held) else None
+def held_back_by(groups: Groups, waiting: Mapping[str, int], watermarks: Instants) -> dict[str, int]:
+    """Streams that rows of others wait for, and how many rows do."""
+    found: dict[str, int] = {}
+    for group in groups:
+        known = [name for name in group if name in watermarks]
+        held = min(known, key=lambda name: watermarks[name], default="")
+        count = sum(waiting.get(name, 0) for name in known if name != held)
+        if count:
+            found[held] = count
+    return found
 
 
 def _say(told: Warning) -> None:

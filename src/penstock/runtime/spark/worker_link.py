@@ -48,6 +48,8 @@ class Run:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     timeout: float = DEFAULT_TIMEOUT
     """Seconds without a sign of life after which a worker process is replaced."""
+    watched: bool = False
+    """The driver watches the Python workers of Spark's; otherwise worker processes do."""
 
 
 def worker_timeout(setting: str | None) -> float:
