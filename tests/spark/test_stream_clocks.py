@@ -114,6 +114,27 @@ def test_rows_far_ahead_are_set_aside(run: Any) -> None:
     assert [row.ts.year for row in far.session.ahead("a").collect()] == [2099]
 
 
+def test_times_outside_the_calendar_are_set_aside_from_the_first_batch_on(
+    quick: SparkSession, tmp_path: Path
+) -> None:
+    """Spark reads whole numbers in JSON as seconds: milliseconds become the year 58850."""
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    (rows / "a.json").write_text('{"ts": 1700000000000, "x": 1}\n{"ts": 1700000000, "x": 2}\n')
+    session = penstock.connect(quick, checkpoint=str(tmp_path / "c"), cells=1)
+    frame = quick.readStream.schema("ts TIMESTAMP, x INT").json(str(rows))
+    session.create_stream("a", frame, time="ts", ahead="unlimited")
+    found: list[Any] = []
+    session.query("SELECT x FROM a [RANGE 1 SECOND]").foreach_batch(
+        lambda frame, _: found.extend(frame.collect())
+    )
+    with pytest.warns(penstock.StreamWarning, match="stream a: rows are too far ahead.*check their UNIT"):
+        session.start(trigger={"availableNow": True}).awaitTermination()
+    assert [row.x for row in found] == [2]
+    assert [row.x for row in session.ahead("a").select("x").collect()] == [1]
+    assert session.late("a").count() == 0
+
+
 @pytest.mark.parametrize(("unit", "scale"), [("MILLISECONDS", 1000), ("SECONDS", 1)])
 def test_whole_numbers_in_json_count_the_declared_unit(
     quick: SparkSession, tmp_path: Path, unit: str, scale: int

@@ -27,15 +27,21 @@ def shown_time(stream: Stream, instant: int) -> str:
 def far_notice(stream: Stream, instant: int) -> Warning:
     return StreamWarning(
         f"stream {stream.name}: a row at {shown_time(stream, instant)} is too far ahead and was set aside, as others like it"
-        f" will be: s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them"
+        f" will be{_far_help(stream)}"
     )
 
 
 def far_notice_of(stream: Stream) -> Warning:
     """Of rows whose times are not at hand."""
     return StreamWarning(
-        f"stream {stream.name}: rows are too far ahead and were set aside, as others like them will be: s.ahead({stream.name!r}) has"
-        " them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them"
+        f"stream {stream.name}: rows are too far ahead and were set aside, as others like them will be{_far_help(stream)}"
+    )
+
+
+def _far_help(stream: Stream) -> str:
+    unit = "" if stream.time_type is not Type.TIMESTAMP else "; if its times are whole numbers, check their UNIT"
+    return (
+        f": s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them{unit}"
     )
 
 

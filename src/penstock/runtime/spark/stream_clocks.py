@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 
-from penstock.data.clock import EARLIEST, FIRST_INSTANT, LATEST
+from penstock.data.clock import EARLIEST, FIRST_INSTANT, LAST_MICROSECOND, LATEST
+from penstock.data.types import Type
 from penstock.errors import StreamWarning
 from penstock.plan.catalog import Stream
 from penstock.runtime.bounds import AheadBound
@@ -73,9 +74,12 @@ class StreamClocks:
         )
 
     def ceilings(self, streams: Streams, newest: Instants) -> dict[str, int]:
-        """By stream: rows of the next step beyond it are too far ahead."""
-        bounds = {name: AheadBound.of(stream) for name, stream in streams.items()}
-        made = {name: bound.ceiling(newest.get(name)) for name, bound in bounds.items() if bound is not None}
+        """By stream: rows of the next step beyond it are too far ahead, or outside the calendar."""
+        made: dict[str, int] = {}
+        for name, stream in streams.items():
+            bound = AheadBound.of(stream)
+            last = LAST_MICROSECOND if stream.time_type is Type.TIMESTAMP else LATEST
+            made[name] = last if bound is None else min(last, bound.ceiling(newest.get(name)))
         return {name: ceiling for name, ceiling in made.items() if ceiling < LATEST}
 
     # ------------------------------------------------------------------ what is said
