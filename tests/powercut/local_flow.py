@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,12 @@ class LocalFlow(Flow):
 
     def _new_run(self) -> Any:
         return None
+
+    def _watched(self, step: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _attempt(self, step: int, job: Callable[[], Any]) -> Any:
+        return job()
 
     def _plan_of(self, header: dict[str, Any]) -> Any:
         return self.plan(), None

@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -94,7 +95,7 @@ class Flow:
         """Of the step that sinks are asked to take."""
         self.progress: list[dict[str, Any]] = []
         self._worker_run = self._new_run()
-        self._python_workers = PythonWorkers(spark_process(spark), self._worker_run.timeout)
+        self._python_workers: PythonWorkers | None = None
         self.lock = threading.RLock()
         """Held by a step: what is declared changes between steps."""
         self._planned: tuple[str, Flowing] | None = None
@@ -467,7 +468,7 @@ class Flow:
     def _run(self, header: dict[str, Any], frame: DataFrame | None) -> None:
         try:
             try:
-                with self._python_workers.watched(int(header["step"])):
+                with self._watched(int(header["step"])):
                     self._run_watched(header, frame)
             except Exception:
                 self.must_hold()  # two drivers that write the same step may make each other fail
@@ -531,6 +532,12 @@ class Flow:
         self.store.forget_results(step)
         if step % TIDY == 0:
             self.store.forget_steps(self.cells)
+
+    def _watched(self, step: int) -> AbstractContextManager[None]:
+        """While a step runs: Python workers of Spark's that are stopped are killed."""
+        if self._python_workers is None:
+            self._python_workers = PythonWorkers(spark_process(self.spark), self._worker_run.timeout)
+        return self._python_workers.watched(step)
 
     def _attempt(self, step: int, job: Callable[[], T]) -> T:
         return run_again_if_worker_died(self.spark, f"step {step}", job)
