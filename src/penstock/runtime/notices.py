@@ -39,10 +39,10 @@ def far_notice_of(stream: Stream) -> Warning:
 
 
 def _far_help(stream: Stream) -> str:
-    unit = "" if stream.time_type is not Type.TIMESTAMP else "; if its times are whole numbers, check their UNIT"
-    return (
-        f": s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them{unit}"
+    unit = (
+        "" if stream.time_type is not Type.TIMESTAMP else "; if its times are whole numbers, check their UNIT"
     )
+    return f": s.ahead({stream.name!r}) has them; declare WATERMARK … AHEAD AT MOST …, or AHEAD UNLIMITED to take them{unit}"
 
 
 def held_notice(stream: Stream, waiting: int, watermark: int | None) -> Warning:

@@ -48,6 +48,7 @@ from penstock.runtime.spark.places import Place, create, make_folder, sync_files
 from penstock.runtime.spark.plans import Fed, Flowing, flowing
 from penstock.runtime.spark.set_aside_files import file_name as set_aside_name
 from penstock.runtime.spark.set_aside_files import most_rows
+from penstock.runtime.spark.shortage import is_shortage
 from penstock.runtime.spark.sieved import Sifting, latest_watermarks
 from penstock.runtime.spark.stage import Stage
 from penstock.runtime.spark.stopped import described
@@ -74,6 +75,8 @@ class Cell:
         self._carries = carries
         self._query_bytes: int | None = None
         """What a query may remember here in the step that is asked for; steps of before have been answered."""
+        self.takes_shortages = True
+        """Whether a lack of memory stops the query that meets it; if not, it is raised."""
         self._writer = ThreadPoolExecutor(1)
         self.number = number
         self.cells = cells
@@ -311,6 +314,8 @@ class Cell:
         }
         inner, sifted = self._sifting.hand_on(header, below, self.functions)
         results = said | upper.changes()
+        if not self.takes_shortages:
+            self._raise_shortage()
         failed = self._failed(plan)
         results = {name: table for name, table in results.items() if name not in failed}
         views |= upper.views(header["views"]) if lay_down else {}
@@ -358,6 +363,12 @@ class Cell:
             for name, told in counts.items():
                 found.setdefault(owner.get(name, name), []).append(told)
         return {name: summed(told) for name, told in found.items()}
+
+    def _raise_shortage(self) -> None:
+        """Raise the error of a query that got no memory: another process may have more."""
+        for error in (self._lower.failed() | self._upper.failed()).values():
+            if is_shortage(error):
+                raise error
 
     def _failed(self, plan: Flowing) -> dict[str, PenstockError]:
         """Queries that met an error here, in one of their parts or whole."""

@@ -28,7 +28,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ from penstock.errors import PenstockError, StateError
 from penstock.runtime.spark.places import Place, located
 from penstock.runtime.spark.private_folder import PrivateFolder, local_base
 from penstock.runtime.spark.python_workers import PythonWorkers
+from penstock.runtime.spark.shortage import ENDED, is_shortage
 from penstock.runtime.spark.worker_link import (
     Run,
     greet_task,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 120.0
 """Seconds a task waits for a worker process to start."""
+ATTEMPTS = 3
+"""How many worker processes are asked for one step; in the last one a lack of memory is an error of the step."""
 GREETING = 30.0
 """Seconds a worker process waits for a task to say who it is."""
 CARRIED = 4 << 20
@@ -91,10 +94,11 @@ def deliver(
     """
     table = pa.Table.from_batches(held) if (held := list(rows)) else pa.table({})
     table = table.select([n for n in table.column_names if table.column(n).null_count < table.num_rows])
-    for attempt in (1, 2, 3):
+    for attempt in range(1, ATTEMPTS + 1):
         try:
             with _connected(run, root, cell, cells) as wire:
-                send(wire, {"header": header, "code": len(code), "files": files})
+                final = attempt == ATTEMPTS
+                send(wire, {"header": header, "code": len(code), "files": files, "final": final})
                 wire.write(code)
                 with pa.ipc.new_stream(wire, table.schema) as writer:
                     writer.write_table(table)
@@ -103,9 +107,10 @@ def deliver(
                 carried = wire.read(sum(size for _, size in answer.get("carried") or ()))
             break
         except (OSError, EOFError, struct.error) as error:
-            if attempt == 3:
+            if attempt == ATTEMPTS:
                 raise StateError(
-                    f"the worker process of cell {cell} cannot be kept alive: {error}"
+                    f"the worker process of cell {cell} cannot be kept alive: {error}",
+                    hint="see Spark's log, and whether the machine has memory left",
                 ) from error
             time.sleep(0.1 * attempt)
     return answer, carried
@@ -241,14 +246,19 @@ class Worker:
             except StateError as error:
                 sys.stderr.write(f"penstock: a connection was refused: {error}\n")
                 sys.stderr.flush()
-            except (OSError, EOFError, struct.error, pa.ArrowException):
-                return  # the task died: it will ask again
+            except (OSError, EOFError, RuntimeError, struct.error, MemoryError, pa.ArrowException) as error:
+                if is_shortage(error):
+                    _end(error)
+                if isinstance(error, RuntimeError):
+                    raise
+                # The task died: it will ask again.
 
     def _step(self, asked: dict[str, Any], rows: pa.Table, code: bytes) -> tuple[dict[str, Any], bytes]:
         """What the cell answers, and the results that go with it; an error of the cell is an answer, too."""
         try:
             if self._cell is None or code != self._code:
                 self._cell, self._code = self._make(code), code
+            self._cell.takes_shortages = asked["final"]
             answer = self._cell.step(asked["header"], rows, asked["files"])
             if answer["carried"] is None:
                 return answer, b""
@@ -256,12 +266,24 @@ class Worker:
             answer = {**answer, "carried": [[name, len(part)] for name, part in parts.items()]}
             return answer, b"".join(parts.values())
         except PenstockError as error:
+            if is_shortage(error) and not asked["final"]:
+                _end(error)
             self._cell = None  # what it holds may be half a step
             return {"error": type(error).__name__, "message": error.message, "hint": error.hint}, b""
-        except Exception:  # noqa: BLE001 - a fault of ours is told to the task
+        except Exception as error:  # noqa: BLE001 - a fault of ours is told to the task
+            if is_shortage(error) and not asked["final"]:
+                _end(error)
             traceback.print_exc()
             self._cell = None
             return {"error": "StateError", "message": traceback.format_exc(), "hint": None}, b""
+
+
+def _end(error: BaseException) -> NoReturn:
+    """End this process for want of memory or threads; the task starts another."""
+    with contextlib.suppress(Exception):  # even this may need memory
+        sys.stderr.write(f"penstock: worker process {os.getpid()} ends: {error!r}\n")
+        sys.stderr.flush()
+    os._exit(ENDED)
 
 
 def serve(
