@@ -103,7 +103,7 @@ class Driver:
             if rng.random() < 0.15:
                 self.alive[n] = Cell(self.store, n, NUMBER, {})
             answers.append(self.alive[n].step(header, given[n]))
-        known.note(header, answers, self.plan, NUMBER, {n: s.delay for n, s in streams.items()})
+        known.note(header, answers, self.plan, {n: s.delay for n, s in streams.items()})
         for answer in answers:
             for name in answer["files"]:
                 table = pq.read_table(self.store.out(self.step, answer["laid"]) / f"{name}.parquet")
