@@ -1,4 +1,5 @@
-"""The command line. Commands live in `commands/`, one file each, imported when they are called.
+"""The command line. Commands live in `commands/`, one file each, imported when they are called; other packages add theirs as
+plug-ins (`plugins.py`).
 
 Exit status: 0 done, 1 the input is wrong (also a file that is not there) or a claim does not hold, 2 bad usage.
 Errors go to standard error, one line first.
@@ -14,9 +15,11 @@ from typing import Annotated
 import typer
 
 from penstock.errors import PenstockError
+from penstock.surfaces.plugins import CommandUnavailable, PluginGroup
 
 app = typer.Typer(
     name="penstock",
+    cls=PluginGroup,
     help="Standing SQL queries over streams.",
     add_completion=False,
     rich_markup_mode=None,
@@ -306,6 +309,8 @@ def main() -> None:
         status = app(standalone_mode=False)
     except PenstockError as error:
         status = _fail(str(error), 1)
+    except CommandUnavailable as error:
+        status = _fail(str(error), 2)
     except OSError as error:
         status = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
     except KeyboardInterrupt:
