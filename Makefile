@@ -1,4 +1,4 @@
-# Each target makes .venv when it is missing or pyproject.toml has changed. Needs Python >= 3.11, make and pip.
+# Each target makes .venv when it is missing or a pyproject.toml has changed. Needs Python >= 3.11, make and pip.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,13 +68,14 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 
-$(RUN): $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+# Two distributions from one repository: the engine, and what it is measured by.
+$(RUN): $(BIN)/python pyproject.toml lab/pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[spark]' --editable ./lab
 	@$(BIN)/python -m scripts.java
 	@touch $@
 
-$(DEV): $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(DEV): $(BIN)/python pyproject.toml lab/pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable ./lab
 	@$(BIN)/python -m scripts.java
 	@touch $@ $(RUN)
 

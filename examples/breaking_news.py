@@ -1,8 +1,11 @@
-"""News breaks: posts about many businesses at once, far more than can be joined in time; those about our own investments go first."""
+"""News breaks: posts about many businesses at once, far more than can be joined in time; those about our own investments go first.
+
+Its data come from penstock-lab: `pip install ./lab`.
+"""
 
 import penstock
-from penstock.surfaces.figures.tp import market, queries
-from penstock.surfaces.figures.tp.load import Load
+from penstock_lab.figures.tp import market, queries
+from penstock_lab.figures.tp.load import Load
 
 # Ticks of 500 stocks, of which 23 have rank 1: aggressive investments of our own. Posts come five a second, and 300 while news breaks;
 # one of seven is about a business that matters to us.

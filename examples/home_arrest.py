@@ -1,7 +1,10 @@
-"""Prisoners under home arrest: who is where he should not be, and which officer is near; when there is too much, the dangerous first."""
+"""Prisoners under home arrest: who is where he should not be, and which officer is near; when there is too much, the dangerous first.
+
+Its data come from penstock-lab: `pip install ./lab`.
+"""
 
 import penstock
-from penstock.surfaces.figures.tp import city, queries
+from penstock_lab.figures.tp import city, queries
 
 made = city.make("5-10-15", seconds=60)
 s = penstock.connect(budget=5_000, allocation="promote")  # work units a step: not enough for all

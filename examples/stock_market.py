@@ -1,7 +1,10 @@
-"""Stocks whose business is posted about, those that matter first; and the mean price of each sector in the news."""
+"""Stocks whose business is posted about, those that matter first; and the mean price of each sector in the news.
+
+Its data come from penstock-lab: `pip install ./lab`.
+"""
 
 import penstock
-from penstock.surfaces.figures.tp import market, queries
+from penstock_lab.figures.tp import market, queries
 
 made = market.make("DS1", seconds=60, streams=("news", "research", "blogs"))
 s = penstock.connect()

@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.kernels import tree as kernel
 from penstock.operators.tree_join import TreeJoin
-from penstock.surfaces.figures.jit.plans import BUSHY, Setting
+from penstock_lab.figures.jit.plans import BUSHY, Setting
 from tests.equivalence.test_restarts import Restarts
 
 from .drawn import GRAPHS, Case, Changes, answers, make, push, pushes, session, trees

@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.kernels import tree as kernel
 from penstock.operators.tree_join import TreeJoin
-from penstock.surfaces.figures.jit.plans import BUSHY, Setting, fruitful
+from penstock_lab.figures.jit.plans import BUSHY, Setting, fruitful
 
 from .drawn import Case, Changes, answers, make, push, pushes, session, trees
 from .test_duck import alive

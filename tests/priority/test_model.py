@@ -7,7 +7,6 @@ from math import inf
 
 import pytest
 
-from penstock.flow.promotion.exhaustive import candidates, search_space
 from penstock.flow.promotion.model import Determinant, Problem, Route, Stage, latency, merit, promotion
 
 
@@ -102,15 +101,6 @@ def test_promoted_rows_skip_classifiers_of_less_significant_levels_only() -> Non
     assert promotion(problem, {0: 1, 1: 0, 2: 0}, 2).cost == 50 + 100 + 100 * 0.5
     assert problem.ordered({0: 0, 1: 0, 2: 1})
     assert not problem.ordered({0: 1, 1: 0, 2: 0})
-
-
-def test_theorem_1_counts_placements() -> None:
-    """Levels with paths of 2 and 2, and of 1: not active, or any place for each determinant."""
-    problem = line(
-        Determinant(1, 0, 1, 0, 0, 1), Determinant(1, 0, 1, 0, 0, 1), Determinant(2, 0, 1, 0, 1, 1), levels=2
-    )
-    assert search_space(problem) == (1 + 2 * 2) * (1 + 1)
-    assert candidates(problem) == 1 + 4 + 4 * 1
 
 
 @pytest.mark.parametrize(

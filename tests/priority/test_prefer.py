@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.flow.preference.search import basic
 from penstock.state.lanes import BACK_BURNER, DESIGNATED, NEXT, PROMISE
+from penstock_lab.searches.preference_basic import basic
 from tests.equivalence.test_restarts import Restarts
 
 STREAMS = "".join(

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from penstock.flow.preference.exhaustive import exhaustive, search_space
 from penstock.flow.preference.model import Level, Problem, judged, merit
-from penstock.flow.preference.search import INFERIOR, basic, prune, pruned
+from penstock.flow.preference.search import INFERIOR, prune, pruned
 from penstock.flow.promotion.model import Route, Stage
+from penstock_lab.searches.preference_basic import basic
+from penstock_lab.searches.preference_exhaustive import exhaustive, search_space
 
 MOST = 2000
 """Plans of a problem."""

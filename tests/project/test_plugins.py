@@ -91,3 +91,20 @@ def test_built_in_commands_look_for_no_plugins(site: Path) -> None:
     done = call(site, "dry-run", "--help", first=unread)
     assert (done.returncode, done.stderr) == (0, "")
     assert "dry-run" in done.stdout
+
+
+def test_commands_of_a_package_that_is_not_installed_say_what_to_install(site: Path) -> None:
+    """Where no package declares them; the tests' own environment may have it."""
+    bare = "import importlib.metadata as m; m.entry_points = lambda **_: ()"
+    for command in ("bench", "figure"):
+        for arguments in ((), ("window-join",), ("--help",)):
+            done = call(site, command, *arguments, first=bare)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == (
+                f"error: `penstock {command}` needs penstock-lab, which is not installed; "
+                "in a clone of Penstock: pip install ./lab\n"
+            )
+    done = call(site, "--help", first=bare)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not {"bench", "figure"} & set(listed(done))
+    assert call(site, "nope", first=bare).stderr.startswith("error: No such command 'nope'.")

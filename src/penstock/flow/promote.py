@@ -192,7 +192,7 @@ class Promote(Fifo):
     def _capacity(self, moment: Moment, routes: Sequence[tuple[Routes, Sequence[Stop]]]) -> float:
         """What a step has for classifiers: its units without what rows of the best level take. Under overload, more: all rows would take what is
         offered, and as long as to ask them and to work on the important ones takes less than that, more of these are told than without
-        (`tests.priority.costly`)."""
+        (`lab.tests.figures.costly`)."""
         load = offered = 0.0
         for core, route in routes:
             best = [d for d in core.determinants if d.level == self.levels[0] and core.path(route, d)]

@@ -4,7 +4,7 @@ A package adds `penstock NAME` by an entry point NAME that refers to a function.
 function's parameters and docstring as it reads those of `cli.py`:
 
     [project.entry-points."penstock.commands"]
-    bench = "penstock_lab.commands.declarations:bench"
+    bench = "penstock_lab.cli:bench"
 
 Built-in commands read no entry points. `penstock --help` imports every plug-in for its line of
 help, and `penstock NAME` the plug-in of that name only; so a plug-in's module should declare

@@ -1,12 +1,13 @@
-"""Which dynamic monitoring levels are active, and where they are looked up: PR and PR-Prune.
+"""Which dynamic monitoring levels are active, and where they are looked up: PR-Prune.
 
-Paper      Works 2013, §6.5.2 (`basic`: PR) and §6.5.5 (`pruned`: PR-Prune).
-Order      rank by rank; of a rank PR takes values as they come, PR-Prune those first that promise most results. Each is looked up where
-           fewest of its rows expire, then where that costs least beside what is looked up already; not at all if it gains nothing, or if
-           there are no units for it. So neither is exhaustive: a value that is settled stays as it is.
-Pruning    values with hardly any product of frequencies are dropped, and those that some stream of the run has no rows with; of consecutive
-           joins by one attribute only the last is designated; values of a level are settled together.
-Cost       ways × values for PR, ways × levels for PR-Prune.
+Paper      Works 2013, §6.5.5. (PR of §6.5.2 and an exhaustive search, to compare with, are in penstock-lab.)
+Order      rank by rank; of a rank the values first that promise most results. Each is looked up where fewest of
+           its rows expire, then where that costs least beside what is looked up already; not at all if it
+           gains nothing, or if there are no units for it. Greedy: a value that is settled stays as it is.
+Pruning    values with hardly any product of frequencies are dropped, and those that some stream of the run has
+           no rows with; of consecutive joins by one attribute only the last is designated; values of a level
+           are settled together.
+Cost       ways × levels.
 """
 
 from __future__ import annotations
@@ -21,17 +22,11 @@ INFERIOR = 0.02
 results need a row of every stream, also of one whose values are many and each of them rare."""
 
 
-def basic(problem: Problem) -> Plan:
-    """PR: every value by itself, every designated operator."""
-    singles = [one.only([k]) for one in problem.levels for k in range(len(one.values))]
-    return judged(problem, _settled(problem, sorted(singles, key=lambda one: one.rank)))
-
-
 def pruned(problem: Problem) -> Plan:
     """PR-Prune."""
     small = replace(problem, levels=prune(problem.levels))
     ordered = sorted(small.levels, key=lambda one: (one.rank, -max(one.products, default=0.0)))
-    return judged(small, _settled(small, ordered), problem)
+    return judged(small, settle(small, ordered), problem)
 
 
 def prune(levels: Sequence[Level]) -> tuple[Level, ...]:
@@ -83,7 +78,8 @@ def _united(levels: Sequence[Level], designated: int) -> Level:
     )
 
 
-def _settled(problem: Problem, ordered: Iterable[Level]) -> list[tuple[Level, Places]]:
+def settle(problem: Problem, ordered: Iterable[Level]) -> list[tuple[Level, Places]]:
+    """One level after the other at its best places, as long as there is capacity."""
     chosen: list[tuple[Level, Places]] = []
     done: set[tuple[int, int, int]] = set()
     cost = 0.0

@@ -1,7 +1,7 @@
 """The best placement, by dynamic programming.
 
 Paper      none; Definition 4 and Definition 5 of TP are what is asked for.
-Invariant  as good as `exhaustive`: the same levels fit, the same levels are active, the cost is the same.
+Invariant  as good as trying all placements: the same levels fit, the same levels are active, the cost is the same.
 Cost       O(determinants² × classifiers³): thousands of steps, not 5¹⁰.
 
 Let f_k(q) of a route be the least cost of an ordered placement of its determinants of levels 1 … k at classifiers ≤ q at which all fit.

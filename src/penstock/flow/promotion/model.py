@@ -1,7 +1,7 @@
 """What a placement of determinants is worth: latency by level, and what the classifiers cost.
 
 Paper      Works, *Targeted Prioritized Processing in Overloaded Data Stream Systems*, 2013 (TP), §4.1.4 and §4.3.3 to §4.3.5.
-Invariant  all searches (`exact`, `exhaustive`, `rop`) judge by these functions and no others.
+Invariant  all searches, those to compare with too, judge by these functions and no others.
 Latency    Eq. 4.1 and 4.2: back burner at the operators before the classifier, then the classifier, then promoted. The queue of an
            operator or classifier is read as the rows that reach it before ours: those that wait at its stage, and those that wait before
            it as far as the operators between let them through; what our classifier promotes of them is ahead of us from there on. Within a level

@@ -1,0 +1,1 @@
+"""What `penstock bench` and `penstock figure` do."""
