@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from penstock_lab.benchmarks.spark import native
-from penstock_lab.benchmarks.spark.halving import Round, fastest
 from penstock_lab.benchmarks.spark.join import FULL, QUICK, differences
+from penstock_lab.benchmarks.spark.successive_halving import Round, fastest
 
 
 def test_the_fastest_setting_is_found_and_all_are_told() -> None:

@@ -24,9 +24,9 @@ from penstock_lab.figures.cacq import (
     niagara,
     queries,
     routing,
+    routing_report,
     sources,
     tickets,
-    told,
     udf,
 )
 from penstock_lab.figures.cacq.catalogue import CHARTS
@@ -205,9 +205,9 @@ def test_what_a_session_tells_is_read_by_stream() -> None:
     one |= {"tickets": 2.5, "selectivity": 0.4, "cost_ns": 3.0}
     of_one = {"rows": 9, "visits": 11, "operators": [one], "lineage_bytes": 8}
     text = json.dumps({"streams": {"readings": of_one}, "stems": [], "tails": []})
-    found = told.read(text, "readings")
+    found = routing_report.read(text, "readings")
     assert (found.rows, found.visits, found.lineage_bytes) == (9, 11, 8)
-    assert found.operators == (told.Operator("filter on alpha", 7, 3, 2.5),)
+    assert found.operators == (routing_report.Operator("filter on alpha", 7, 3, 2.5),)
 
 
 # ------------------------------------------------------------------ tickets

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import penstock
-from penstock_lab.figures import queries, trace, written
+from penstock_lab.figures import plan_as_written, queries, trace
 
 WINDOW = 1_500
 PATTERNS = {
@@ -39,7 +39,7 @@ def test_a_plan_as_written_keeps_its_order_and_the_chosen_one_need_not() -> None
     for name in ("q5_join_up", "q5_join_down"):
         session = penstock.connect()
         session.execute(trace.DECLARATIONS)
-        plan = written.register(session, queries.text(name, WINDOW), name).explain()
+        plan = plan_as_written.register(session, queries.text(name, WINDOW), name).explain()
         orders[name] = plan.index("anti join") < plan.index("join of 2")
     assert orders == {"q5_join_up": False, "q5_join_down": True}
     _, made = registered(["q5_join_up", "q5_join_down"])

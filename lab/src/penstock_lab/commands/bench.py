@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-OF_THEIR_OWN = {
+MODULES = {
     "criteria": "criteria",
     "overload": "overload",
     "promises": "promises",
@@ -19,7 +19,7 @@ OF_THEIR_OWN = {
     "spark-ranks": "spark.ranks",
     "standing-queries": "standing.run",
 }
-"""Benchmarks that are not one query against its hand-written program, and the module of each."""
+"""The module of each benchmark that is more than one query against its hand-written program."""
 
 
 def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
@@ -27,8 +27,8 @@ def bench(name: str, *, as_json: bool, quick: bool, datafusion: bool) -> int:
     progress = Console(stderr=True)
     with progress.status(name) as status:
         tell = status.update if progress.is_terminal else progress.print
-        if name in OF_THEIR_OWN:
-            module = importlib.import_module(f"penstock_lab.benchmarks.{OF_THEIR_OWN[name]}")
+        if name in MODULES:
+            module = importlib.import_module(f"penstock_lab.benchmarks.{MODULES[name]}")
             result = module.bench(quick=quick, tell=tell)
         else:
             from penstock_lab.benchmarks.report import bench as measure

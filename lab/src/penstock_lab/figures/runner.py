@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.errors import StateError
-from penstock_lab.figures import queries, trace, written
+from penstock_lab.figures import plan_as_written, queries, trace
 from penstock_lab.figures.trace import Trace
 
 Tell = Callable[[str], None]
@@ -112,7 +112,7 @@ class Run:
         self.session = connect(expiry=series.expiry, **chosen)
         self.session.execute(trace.DECLARATIONS)
         if series.written:
-            self.query = written.register(self.session, text, series.query)
+            self.query = plan_as_written.register(self.session, text, series.query)
         else:
             self.query = self.session.query(text, name=series.query)
         self.links = [f"link{i}" for i in range(trace.LINKS) if f"link{i} " in text]

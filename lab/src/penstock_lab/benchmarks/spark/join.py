@@ -1,6 +1,6 @@
 """spark-join: a window join as a Penstock flow and as Spark's own stream-stream join, over the same files.
 
-Spark is given its best: settings are tried (`halving`), all are listed, the fastest is taken. The three-way join, which takes Spark
+Spark is given its best: settings are tried (`successive_halving`), all are listed, the fastest is taken. The three-way join, which takes Spark
 several times as long, is tried with the better half of them. Penstock is given its best size of a batch likewise. Then the two are run in turn, their
 results to nowhere. Once more they read the same files, untimed: counts and sums must be equal.
 """
@@ -18,10 +18,10 @@ from typing import Any
 from penstock_lab.benchmarks import workload
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.spark import files, flows, native, steps
-from penstock_lab.benchmarks.spark.halving import Round, Tried, fastest
 from penstock_lab.benchmarks.spark.joins import THREE_WAY, TWO_WAY, WINDOW, Join
 from penstock_lab.benchmarks.spark.native import SMALL, Setting
 from penstock_lab.benchmarks.spark.runs import WARM, Places, Run
+from penstock_lab.benchmarks.spark.successive_halving import Round, Tried, fastest
 from penstock_lab.benchmarks.workload import Workload
 
 AS_IT_COMES = 50.0

@@ -1,5 +1,10 @@
-"""`penstock bench standing-queries`: thousands of queries over one stream, and what it takes to add and drop one.
+"""`penstock bench standing-queries`: thousands of queries over one stream, and what adding and dropping one takes.
 
-`joins` is what many joins remember. `workload` makes queries and rows, `tables` and `vectors` are what the hand-written programs of `bitmap` are built of, `symbols` is the
-workload by equality with its own program, `engine` measures through the public interface, `run` puts everything in turn and judges.
+workload.py  queries and rows
+engine.py    the engine through its public interface
+symbols.py   queries by equality, with a hand-written program of their own
+joins.py     the memory of many joins
+run.py       everything in turn, and the verdict
+
+The hand-written programs for ranges are in `penstock_lab.reference.bitmap`.
 """

@@ -6,7 +6,7 @@ from penstock.errors import StateError
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.standing.engine import Standing
 from penstock_lab.figures.bars import at_least, at_most
-from penstock_lab.figures.cacq import told
+from penstock_lab.figures.cacq import routing_report
 from penstock_lab.figures.cacq.chart import Chart, Data, Sample, Sizes, options
 from penstock_lab.figures.cacq.filters import (
     DECLARATION,
@@ -36,7 +36,7 @@ def measure(sizes: Sizes, tell: Tell, connect: Connect) -> Data:
             given = list(batches(1, sizes.rows, start=turn * sizes.rows))
             standing.count(given)
             wanted = [n + sum(q.matches(b) for b in given) for n, q in zip(wanted, GROWING, strict=True)]
-            now = told.stream(standing.session, STREAM)
+            now = routing_report.of_stream(standing.session, STREAM)
             visits.append((now.visits - before[0]) / (now.rows - before[1]))
             before = now.visits, now.rows
         if standing.matched().tolist() != wanted:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from penstock.errors import StateError
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.standing.engine import Standing
-from penstock_lab.figures.cacq import told
+from penstock_lab.figures.cacq import routing_report
 from penstock_lab.figures.cacq.chart import Chart, Data, Sample, Sizes, options
 from penstock_lab.figures.cacq.filters import ATTRIBUTES, DECLARATION, GROWING, STREAM, Below, batches
-from penstock_lab.figures.cacq.told import Told
+from penstock_lab.figures.cacq.routing_report import RoutingReport
 from penstock_lab.figures.runner import Connect, Tell
 
 ALONE = tuple(Below(((i, 90 - 20 * i),)) for i in range(5))
@@ -85,7 +85,7 @@ def measuring(work: Workload) -> Callable[[Sizes, Tell, Connect], Data]:
                 start, turn = start + sizes.rows, turn + 1
                 seconds += standing.count([batch])
                 standing.drain()
-                now = told.stream(standing.session, STREAM)
+                now = routing_report.of_stream(standing.session, STREAM)
                 samples += _samples(now, seconds, phase, visited)
                 visited |= {attribute(o.name): o.rows for o in now.operators}
         return Data(samples)
@@ -93,7 +93,7 @@ def measuring(work: Workload) -> Callable[[Sizes, Tell, Connect], Data]:
     return measure
 
 
-def _samples(now: Told, seconds: float, phase: int, visited: dict[str, int]) -> list[Sample]:
+def _samples(now: RoutingReport, seconds: float, phase: int, visited: dict[str, int]) -> list[Sample]:
     """One for every filter there is: its share of the tickets, and of the visits since the last."""
     tickets = shares({attribute(o.name): o.tickets for o in now.operators})
     visits = shares({(a := attribute(o.name)): float(o.rows - visited[a]) for o in now.operators})

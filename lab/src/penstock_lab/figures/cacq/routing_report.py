@@ -1,4 +1,4 @@
-"""What a session tells of its routing: rows, visits and tickets of every operator of a stream."""
+"""What a session reports of its routing: rows, visits and tickets of every operator of a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import StateError
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """So far: rows that visited, rows that went on; and what the router thinks of it."""
+    """Rows so far that visited it and that it let through; its tickets."""
 
     name: str
     rows: int
@@ -20,7 +20,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RoutingReport:
     """Of one stream."""
 
     rows: int
@@ -29,23 +29,23 @@ class Told:
     operators: tuple[Operator, ...]
 
 
-def stream(session: Any, name: str) -> Told:
-    """What the session says now."""
+def of_stream(session: Any, name: str) -> RoutingReport:
+    """The report of a session, as of now."""
     try:
         text = session.explain(format="json")
     except TypeError as error:
         raise StateError(
-            "this session does not tell where rows were routed",
+            "this session does not report where rows were routed",
             hint="the figure needs session.explain(format='json')",
         ) from error
     return read(text, name)
 
 
-def read(text: str, name: str) -> Told:
+def read(text: str, name: str) -> RoutingReport:
     """One stream of `session.explain(format="json")`."""
     found = json.loads(text)["streams"][name]
     operators = tuple(
         Operator(o["operator"], int(o["rows"]), int(o["passed"]), float(o["tickets"]))
         for o in found["operators"]
     )
-    return Told(int(found["rows"]), int(found["visits"]), int(found["lineage_bytes"]), operators)
+    return RoutingReport(int(found["rows"]), int(found["visits"]), int(found["lineage_bytes"]), operators)
