@@ -300,13 +300,13 @@ def test_a_view_of_a_catalog_that_forgets(spark: SparkSession, tmp_path: Path) -
         session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
         session.execute(A)
         query = session.query("SELECT COUNT(*) AS n FROM a [RANGE 1000]", name="q")
-        query.to_table("forgotten_view", mode="view")
+        query.to_table("of_a_forgetful_catalog", mode="view")
         session.push("a", rows(times))
         run(session)
-        place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "forgotten_view"
-        assert [row["n"] for row in spark.table("forgotten_view").collect()] == [times[-1] + 1]
+        place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "of_a_forgetful_catalog"
+        assert [row["n"] for row in spark.table("of_a_forgetful_catalog").collect()] == [times[-1] + 1]
         if times[0] == 0:
             shutil.copytree(place, kept)
-            spark.sql("DROP TABLE forgotten_view")
+            spark.sql("DROP TABLE of_a_forgetful_catalog")
             shutil.rmtree(place, ignore_errors=True)
             shutil.copytree(kept, place)
