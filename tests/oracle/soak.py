@@ -5,7 +5,7 @@ It ends when there were as many comparisons as wanted and, among the cases, `--l
 hundred rows that are compared at every instant; every fourth block of both runs with internal sizes lowered, every eighth
 in cells, and most with drawn options.
 
-Prints progress and the time that is left, then each kind of failure once, made small and as a test or a program to paste;
+Prints progress, the time that is left and the seed of every failure, then each kind of failure once, made small and as a test or a program to paste;
 the last lines sum up. The exit status is 0 only if nothing failed and all that was wanted was done.
 """
 
@@ -223,7 +223,10 @@ def run(soak: Soak, seed: int, jobs: int, enabled: frozenset[str], fixed: dict[s
             try:
                 for future in done:
                     outcome = future.result()
-                    soak.take(running.pop(future), outcome)
+                    one = running.pop(future)
+                    soak.take(one, outcome)
+                    for failure in outcome.failures:
+                        print(f"=== {failure.kind} (seed {failure.case.seed}, {one.kind}) {one}", flush=True)
             except BrokenProcessPool:
                 return list(running.values())
             now = time.perf_counter()

@@ -303,7 +303,9 @@ def test_a_view_of_a_catalog_that_forgets(spark: SparkSession, tmp_path: Path) -
         query.to_table("of_a_forgetful_catalog", mode="view")
         session.push("a", rows(times))
         run(session)
-        place = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "of_a_forgetful_catalog"
+        place = (
+            Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "of_a_forgetful_catalog"
+        )
         assert [row["n"] for row in spark.table("of_a_forgetful_catalog").collect()] == [times[-1] + 1]
         if times[0] == 0:
             shutil.copytree(place, kept)

@@ -63,7 +63,7 @@ class Estimate:
     size: float
     """Rows that are live."""
     values: tuple[float, ...]
-    """How many values each column takes over time."""
+    """How many values each column takes over time; at least one."""
     cost: float = 0.0
     """Work of this node per time unit, in rows looked at."""
     state: float = 0.0
@@ -148,7 +148,8 @@ class _Model:
 
     def relation(self, node: Relation, _: Sequence[Estimate]) -> Estimate:
         size = self.known.size(node.table)
-        values = tuple(min(size, self.known.distinct(node.table, i)) for i in range(len(node.schema)))
+        most = max(size, 1.0)  # no share of the values of an empty table has a meaning
+        values = tuple(min(most, self.known.distinct(node.table, i)) for i in range(len(node.schema)))
         return Estimate(0.0, 0.0, size, values)
 
     def windowed(self, node: Windowed, inputs: Sequence[Estimate]) -> Estimate:
