@@ -148,3 +148,67 @@ def test_what_cannot_follow_stays() -> None:
     assert same is not None and not same.anew
     assert not has_choice(join.node)
     assert has_choice(plan(NEGATIONS["plain"]).node)
+
+
+TABLE = [{"x": 2, "w": "one"}]
+
+
+def test_a_table_that_is_read_twice() -> None:
+    """The join keeps other columns of each of the two, though both have one source."""
+    text = (
+        "SELECT t.w FROM (SELECT x, y FROM a [RANGE 40] LEFT ANTI JOIN b [RANGE 3] ON b.x <= a.x) AS q"
+        " JOIN t ON TRUE JOIN t AS u ON TRUE"
+    )
+    said, migrations = [], []
+    for replan in (True, False):
+        rng = random.Random(7)
+        session = penstock.connect(replan=replan)
+        session.execute(STREAMS)
+        session.create_table("t", TABLE, retroactive=True)
+        query: Query = session.query(text)
+        known = [Statistics(rates={"b": 100.0}, sizes={"t": size}) for size in (0.01, 1e6)]
+        choices = [top(optimize(query._bound.root, one)) for one in known]
+        assert choices[0].node != choices[1].node
+        changes: list[str] = []
+        for k in range(12):
+            for name in "abc":
+                session.push(name, rows(rng, 10 * k, nulls=False))
+            if k % 3 == 2:
+                session.update_table("t", insert=[{"x": k, "w": str(k)}])
+            session.advance(10 * k + 9)
+            changes += map(repr, query.changes().to_pylist())
+            if replan:
+                session.engine._migrate(query._standing, choices[k % 2])
+        said.append(sorted(changes))
+        migrations.append(query._standing.migrations)
+    assert said[0] == said[1] and len(said[0]) > 50
+    assert migrations[0] > 3 and migrations[1] == 0
+
+
+def test_a_table_that_is_read_twice_after_overload() -> None:
+    """The same when a query that was overloaded goes back to the join."""
+    text = "SELECT a.y, t.w FROM a [RANGE 400], b [RANGE 400], t, t AS u WHERE a.x = b.x AND t.x = a.y"
+    answers = []
+    for options in ({"budget": 60}, {}):
+        rng = random.Random(7)
+        session = penstock.connect(**options)
+        session.execute(STREAMS)
+        session.create_table("t", TABLE, retroactive=True)
+        query: Query = session.query(text)
+        was_overloaded = False
+        for k in range(8):
+            for name in "abc":
+                session.push(name, rows(rng, 10 * k, nulls=False))
+            session.advance(10 * k + 9)
+            was_overloaded |= bool(options) and query._standing.pipeline.busy  # type: ignore[attr-defined]
+        for k in range(80, 300):  # nothing comes: what waits is worked on
+            session.advance(k)
+        for name in "abc":
+            session.push(name, {"ts": [300, 300], "x": [1, 2], "y": [2, 2], "s": ["u", "v"]})
+        for k in range(300, 320):
+            session.advance(k)
+        assert was_overloaded is bool(options)
+        if options:
+            assert not query._standing.pipeline.busy  # type: ignore[attr-defined]
+        answers.append(sorted(map(repr, query.snapshot().to_pylist())))
+    assert answers[0] == answers[1] and len(answers[1]) > 20

@@ -250,8 +250,7 @@ class CoreRun:
             self._joins = join, pipeline = self._joining()
             alive = [self.routes.alive(i, now) for i in range(len(join.inputs))]
             ends = [batch.exp for batch in alive]
-            places = (pipeline.places[id(node)] for node in join.inputs)
-            pipeline.feed(dict(zip(places, alive, strict=True)), [id(join)], now)
+            pipeline.begin_with(alive, join, now)
             self.spared()
         self.routes.forget()
         return ends

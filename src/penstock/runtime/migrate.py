@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +31,24 @@ from penstock.state.arena import Arena
 from penstock.state.strings import Strings
 
 
+class Leaf(NamedTuple):
+    """An input of a join or anti join that may stand in another order."""
+
+    parent: Node
+    which: int
+
+    @property
+    def plan(self) -> Node:
+        return self.parent.inputs[self.which]
+
+
 @dataclass(slots=True)
 class Comparison:
     """Nodes of two plans that correspond, and inputs of what stands in another order."""
 
     kept: list[tuple[Node, Node]] = field(default_factory=list)
-    fed: list[tuple[tuple[Node, int], Node]] = field(default_factory=list)
-    """(who remembers it in the old plan, which input of his it is) and the same subplan in the new one."""
+    fed: list[tuple[Leaf, Leaf]] = field(default_factory=list)
+    """Inputs of joins and anti joins in the old plan, and the same subplans as inputs in the new one."""
     anew: list[Node] = field(default_factory=list)
     """Nodes of the new plan whose state is made."""
 
@@ -60,13 +72,13 @@ def _compared(old: Node, new: Node, found: Comparison) -> bool:
     if not (_is_inner(old) and _is_inner(new)):
         return False
     there = list(_leaves(old))
-    for _, _, leaf in _leaves(new):
-        at = next((i for i, (_, _, other) in enumerate(there) if other == leaf), None)
+    for leaf in _leaves(new):
+        at = next((i for i, other in enumerate(there) if other.plan == leaf.plan), None)
         if at is None:
             return False
-        parent, which, other = there.pop(at)
-        found.fed.append(((parent, which), leaf))
-        found.kept += zip(every(other), every(leaf), strict=True)
+        other = there.pop(at)
+        found.fed.append((other, leaf))
+        found.kept += zip(every(other.plan), every(leaf.plan), strict=True)
     found.anew += _inner(new)
     return not there
 
@@ -97,13 +109,13 @@ def _inner(node: Node) -> Iterator[Node]:
             yield from _inner(below)
 
 
-def _leaves(node: Node) -> Iterator[tuple[Node, int, Node]]:
-    """(who reads it, as which input, subplan) for every input of the joins and anti joins."""
+def _leaves(node: Node) -> Iterator[Leaf]:
+    """Every input of the joins and anti joins."""
     for which, below in enumerate(node.inputs):
         if _is_inner(below):
             yield from _leaves(below)
         else:
-            yield node, which, below
+            yield Leaf(node, which)
 
 
 def migrated(
@@ -113,34 +125,38 @@ def migrated(
     found = compare(old.node, new.node)
     if found is None:
         return None
-    fed = {}
+    fed: list[tuple[Leaf, Batch]] = []
     reads = dict(_reads(new.node, all_of(new.node)))
-    for (parent, which), leaf in found.fed:
-        batch = _alive(pipeline, parent, which, now)
-        if batch is None or any(batch.columns[i] is ABSENT for i in reads[id(leaf)]):
+    for before, after in found.fed:
+        batch = _alive(pipeline, before, now)
+        if batch is None or any(batch.columns[i] is ABSENT for i in reads[id(after.plan)]):
             return None
-        fed[id(leaf)] = batch
+        fed.append((after, batch))
     arrays = pipeline.arena.arrays
     # Built once to know how its arrays are called, and once more over those that stay.
     plain = build(new, evaluator, strings, now + 1, upkeep, may_move=True)
+    entries = [plain.entry(leaf.parent, leaf.which) for leaf, _ in fed]
+    if None in entries:
+        return None
     saved = {}
     for was, is_ in found.kept:
-        for before, after in zip(pipeline.names_of(was), plain.names_of(is_), strict=True):
-            for name in [n for n in arrays if n.startswith(f"{before}.")]:
-                saved[after + name.removeprefix(before)] = arrays[name]
+        for old_name, new_name in zip(pipeline.names_of(was), plain.names_of(is_), strict=True):
+            for name in [n for n in arrays if n.startswith(f"{old_name}.")]:
+                saved[new_name + name.removeprefix(old_name)] = arrays[name]
     arena = Arena(saved, partly=True)
     made = build(new, evaluator, strings, now + 1, upkeep, arena, may_move=True)
     arena.complete()
     arena.visits = pipeline.arena.visits
-    made.feed({made.places[key]: batch for key, batch in fed.items()}, [id(n) for n in found.anew], now)
+    rows = {entry: batch for entry, (_, batch) in zip(entries, fed, strict=True) if entry is not None}
+    made.feed(rows, [id(n) for n in found.anew], now)
     return made
 
 
-def _alive(pipeline: Pipeline, parent: Node, which: int, now: int) -> Batch | None:
+def _alive(pipeline: Pipeline, leaf: Leaf, now: int) -> Batch | None:
     """The rows alive on an input, in the order in which they end."""
-    for operator in pipeline.operators[id(parent)]:
+    for operator in pipeline.operators[id(leaf.parent)]:
         if isinstance(operator, Remembers):
-            batch = operator.alive(which, now)
+            batch = operator.alive(leaf.which, now)
             if batch is None:
                 return None
             live = batch.take(np.flatnonzero(batch.exp > now))

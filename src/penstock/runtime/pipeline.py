@@ -100,18 +100,45 @@ class Pipeline:
             made[at] = self._stepped(operator, [made[i] for i in inputs], now)
         return made[stages[-1]]
 
-    def feed(self, rows: Mapping[int, Batch], nodes: Collection[int], now: int) -> None:
-        """Let only the operators of some nodes see rows, given by the stage (or source) they come from; what they say is
-        known already."""
+    def entry(self, node: Node, which: int) -> tuple[int, int] | None:
+        """Where rows of a node's input enter: the stage, and which of its inputs. Two inputs that read one table have one source, though
+        each may keep other columns of its rows. None: there is no one stage."""
+        own = {id(operator) for operator in self.operators[id(node)]}
+        source = self.places[id(node.inputs[which])]
+        found = [
+            (at, n)
+            for at, (operator, inputs) in enumerate(self.stages)
+            if id(operator) in own
+            for n, read in enumerate(inputs)
+            if read == source
+        ]
+        if len(found) > 1:
+            whole = [at for at, _ in found if len(self.stages[at][1]) == len(node.inputs)]
+            found = [(at, n) for at, n in found if at in whole and n == which]
+        return found[0] if len(found) == 1 else None
+
+    def feed(self, rows: Mapping[tuple[int, int], Batch], nodes: Collection[int], now: int) -> None:
+        """Let only the operators of some nodes see rows, given by the stage and which of its inputs they are; what these
+        operators say is known already."""
         own = {id(one) for node in nodes for one in self.operators.get(node, ())}
-        made = dict(rows)
+        made: dict[int, Batch] = {}
         some = [at for at, (operator, _) in enumerate(self.stages) if id(operator) in own]
         for at in some:
             operator, inputs = self.stages[at]
+            batches = [rows[at, n] if (at, n) in rows else made[i] for n, i in enumerate(inputs)]
             if at == some[-1] and isinstance(operator, TakesIn):  # nobody reads what it says
-                operator.take_in([made[i] for i in inputs], now)
+                operator.take_in(batches, now)
             else:
-                made[at] = self._stepped(operator, [made[i] for i in inputs], now)
+                made[at] = self._stepped(operator, batches, now)
+
+    def begin_with(self, alive: Sequence[Batch], node: Node, now: int) -> None:
+        """Let a join begin with the rows that are alive on its inputs."""
+        rows: dict[tuple[int, int], Batch] = {}
+        for which, batch in enumerate(alive):
+            entry = self.entry(node, which)
+            assert entry is not None, "one operator joins all inputs"
+            rows[entry] = batch
+        self.feed(rows, [id(node)], now)
 
     def _stepped(self, operator: Operator, batches: Sequence[Batch], now: int) -> Batch:
         try:

@@ -50,11 +50,9 @@ class WithTables:
 
     def begin(self, core: CoreRun, now: int) -> None:
         """Take what tables hold: rows have come to the core already."""
-        places = self._pipeline.places
-        rows = {self._given_at: self._given(Batch(*(np.empty(0, np.int64),) * 2, ()), 0)}
-        for i, node in zip(self._about.tables, self._join.inputs[1:], strict=True):
-            rows[places[id(node)]] = core.table(i, now)
-        self._pipeline.feed(rows, [id(self._join)], now)
+        none = self._given(Batch(*(np.empty(0, np.int64),) * 2, ()), 0)
+        tables = [core.table(i, now) for i in self._about.tables]
+        self._pipeline.begin_with([none, *tables], self._join, now)
 
     def of(self, batch: Batch, tables: Mapping[Key, Batch], now: int) -> Mask:
         """Which rows that came are of the rank; `tables`: what they say until now."""
