@@ -57,6 +57,13 @@ def state(process: int) -> str:
         return "gone"
 
 
+def parent(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except FileNotFoundError:
+        return 0
+
+
 def wait_until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + 120
     while not holds():
@@ -64,9 +71,11 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def stop(process: int) -> None:
-    os.kill(process, signal.SIGSTOP)
-    wait_until(lambda: state(process) == "T")
+def stop(*processes: int) -> None:
+    """All before the next look."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    wait_until(lambda: all(state(process) == "T" for process in processes))
 
 
 def test_a_worker_that_is_stopped_for_the_timeout_is_killed(tree: Tree) -> None:
@@ -97,8 +106,7 @@ def test_a_worker_that_went_on_meanwhile_gets_its_full_time_again(tree: Tree) ->
 
 def test_a_stopped_daemon_is_killed_too(tree: Tree) -> None:
     workers = PythonWorkers(os.getpid(), 10)
-    for process in (tree.daemon.pid, tree.idle):
-        stop(process)
+    stop(tree.daemon.pid, tree.idle)
     assert [workers.look() for _ in range(LOOKS)] == [[]] * LOOKS
     assert sorted(workers.look()) == sorted([tree.daemon.pid, tree.idle])
     assert tree.daemon.wait(60) == -signal.SIGKILL
@@ -113,10 +121,11 @@ def test_workers_of_another_spark_are_left_alone(tree: Tree) -> None:
 # ---------------------------------------------------------------------- flows
 
 
-def python_workers(spark: SparkSession) -> list[int]:
-    """Daemons come before the workers they fork."""
-    found = children(spark_process(spark))
-    return sorted(process for process in found if "-m pyspark.daemon" in command_line(process))
+def python_workers(spark: SparkSession, *, daemons: bool = False) -> list[int]:
+    """What Spark's daemons have forked, or those and the daemons themselves."""
+    java = spark_process(spark)
+    found = [process for process in children(java) if "-m pyspark.daemon" in command_line(process)]
+    return [process for process in found if daemons or parent(process) != java]
 
 
 class Flow:
@@ -171,9 +180,8 @@ def test_a_flow_whose_python_workers_are_stopped_in_the_middle_of_a_step(
         handle.processAllAvailable()
         flow.push(-11, *range(12, 21))
         wait_until(flow.begun.exists)
-        stopped = python_workers(hasty)[0 if daemon else 1 :]
-        for process in stopped:
-            stop(process)
+        stopped = python_workers(hasty, daemons=daemon)
+        stop(*stopped)
         flow.go.touch()
         flow.push(*range(21, 31))
         handle.processAllAvailable()
@@ -182,7 +190,7 @@ def test_a_flow_whose_python_workers_are_stopped_in_the_middle_of_a_step(
     finally:
         handle.stop()
     assert flow.rows == list(range(1, 31))
-    assert stopped and not set(stopped) & set(python_workers(hasty))
+    assert stopped and not set(stopped) & set(python_workers(hasty, daemons=True))
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     for number in stopped:
         assert any(f"(process {number}) has been stopped" in line for line in warnings)
@@ -196,7 +204,7 @@ def test_a_flow_whose_python_workers_die_in_the_middle_of_a_step(
     try:
         flow.push(-1, *range(2, 11))
         wait_until(flow.begun.exists)
-        for process in python_workers(hasty)[1:]:
+        for process in python_workers(hasty):
             os.kill(process, signal.SIGKILL)
         flow.go.touch()
         handle.processAllAvailable()

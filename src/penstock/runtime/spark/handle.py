@@ -19,6 +19,13 @@ QUIET = 1.0
 """Seconds without a batch after which cells are brought to the clock."""
 CLAIM_CHECK = 5.0
 """Seconds between two looks whether another driver has taken over the checkpoint."""
+INTERRUPTIONS = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+    "SPARK_JOB_CANCELLED",
+)
+"""What Spark says of jobs that it ends because the query they belong to is stopped."""
 
 
 class Handle:
@@ -50,17 +57,24 @@ class Handle:
                     self._flow.settle()
             failed = self._query.exception() if self._query is not None else None
             if failed is not None:
-                self._error = self._flow.failed or failed
+                self._error = self._cause(failed)
             elif self._ends and not self._stopped.is_set():
                 self._flow.settle()
                 if self._flush:
                     self._flow.flush()
         except BaseException as error:  # noqa: BLE001 - told by exception() and awaitTermination()
-            self._error = self._flow.failed or error
+            self._error = self._cause(error)
             if self._query is not None:
                 self._query.stop()  # a flow that has failed takes no more rows
         finally:
             self._over.set()
+
+    def _cause(self, error: BaseException) -> BaseException | None:
+        """Why the flow failed; None if it was stopped in the middle of a step, which is repeated at the next start."""
+        cause = self._flow.failed or error
+        if self._stopped.is_set() and any(name in str(cause) for name in INTERRUPTIONS):
+            return None
+        return cause
 
     def _is_quiet(self, since: float) -> bool:
         """Whether no batch comes, so that a step without rows may be due."""
