@@ -1,15 +1,14 @@
 """Set operations over copies that may be taken back, and the ALL forms, which count copies.
 
-Per value and side the live copies hang in a doubly linked list sorted by exp (greatest last). Copies mostly
-arrive in exp order, so insertion from the end is O(1) on the whole. Events come in time order, ends
-first; at the end of an instant every touched value is settled.
+Per value and side the live copies are in a treap sorted by exp. Events come in time order, ends first; at the end of an instant
+every touched value is settled.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.kernels import sets
+from penstock.kernels import sets, treap
 from penstock.kernels.jit import kernel
 
 DISTINCT, INTERSECT, EXCEPT, INTERSECT_ALL, EXCEPT_ALL = 0, 1, 2, 3, 4
@@ -17,59 +16,29 @@ NEVER = np.iinfo(np.int64).min
 
 
 @kernel
-def hang(s, g, exp, last, up, down):
-    """Insert a copy into its value's list; among equals the newest is last."""
-    at = last[g]
-    above = -1
-    while at >= 0 and exp[at] > exp[s]:
-        above = at
-        at = down[at]
-    down[s] = at
-    up[s] = above
-    if at >= 0:
-        up[at] = s
-    if above >= 0:
-        down[above] = s
-    else:
-        last[g] = s
-
-
-@kernel
-def unhang(s, g, last, up, down):
-    """Take a copy out of its value's list."""
-    if down[s] >= 0:
-        up[down[s]] = up[s]
-    if up[s] >= 0:
-        down[up[s]] = down[s]
-    else:
-        last[g] = down[s]
-
-
-@kernel
-def is_only(s, exp, up, down):
+def is_only(s, exp, links):
     """Whether no other copy of the value ends with this one."""
-    return (up[s] < 0 or exp[up[s]] != exp[s]) and (down[s] < 0 or exp[down[s]] != exp[s])
+    above = treap.neighbour(s, treap.ABOVE, links)
+    below = treap.neighbour(s, treap.BELOW, links)
+    return (above < 0 or exp[above] != exp[s]) and (below < 0 or exp[below] != exp[s])
 
 
 @kernel
 def take_back(g, t, state, out, n):
     """Send '-' for a value's row."""
-    out[n, 0] = t
-    out[n, 1] = state[g, sets.SHOWN]
-    out[n, 2] = g
-    out[n, 3] = -1
+    n = sets.tell(t, state[g, sets.SHOWN], g, -1, out, n)
     state[g, sets.SHOWN] = NEVER
-    return n + 1
+    return n
 
 
 @kernel
 def set_step(
     mode, times, slots, sides, signs,
-    l_gid, l_exp, l_last, l_up, l_down,
-    r_gid, r_exp, r_last, r_up, r_down,
+    l_gid, l_exp, l_root, l_last, l_links, l_rank,
+    r_gid, r_exp, r_root, r_last, r_links, r_rank,
     state, stamp, touched, told, out,
 ):  # fmt: skip
-    """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the lists.
+    """DISTINCT, INTERSECT, EXCEPT: the rule of `sets` with the greatest exps read off the treaps.
 
     When the last copy with the announced exp is taken back, the shown row is taken back with it: so
     every announced end coincides with the end of a copy. `told`: ends as announced are sent too, here and below.
@@ -82,27 +51,27 @@ def set_step(
         if sides[i] == 0:
             g = l_gid[s]
             if signs[i] > 0:
-                hang(s, g, l_exp, l_last, l_up, l_down)
+                treap.insert(s, g, l_exp, l_root, l_last, l_links, l_rank)
             else:
                 shown = state[g, sets.SHOWN]
-                if l_exp[s] == shown and (shown > t or told) and is_only(s, l_exp, l_up, l_down):
+                if l_exp[s] == shown and (shown > t or told) and is_only(s, l_exp, l_links):
                     n = take_back(g, t, state, out, n)
-                unhang(s, g, l_last, l_up, l_down)
+                treap.delete(s, g, l_root, l_last, l_links, l_rank)
             state[g, sets.LEFT] = NEVER if l_last[g] < 0 else l_exp[l_last[g]]
         else:
             g = r_gid[s]
             if signs[i] > 0:
-                hang(s, g, r_exp, r_last, r_up, r_down)
+                treap.insert(s, g, r_exp, r_root, r_last, r_links, r_rank)
             else:
                 shown = state[g, sets.SHOWN]
                 if (
                     mode == INTERSECT
                     and r_exp[s] == shown
                     and (shown > t or told)
-                    and is_only(s, r_exp, r_up, r_down)
+                    and is_only(s, r_exp, r_links)
                 ):
                     n = take_back(g, t, state, out, n)
-                unhang(s, g, r_last, r_up, r_down)
+                treap.delete(s, g, r_root, r_last, r_links, r_rank)
             state[g, sets.RIGHT] = NEVER if r_last[g] < 0 else r_exp[r_last[g]]
         if stamp[g] != t:
             stamp[g] = t
@@ -119,11 +88,11 @@ def set_step(
 @kernel
 def except_all(
     times, slots, sides, signs,
-    l_gid, l_exp, l_last, l_up, l_down, r_gid,
+    l_gid, l_exp, l_root, l_last, l_links, l_rank, r_gid,
     lefts, rights, lowest, shown, on, plus, stamp, touched, told,
     out,
 ):  # fmt: skip
-    """The max(v1 - v2, 0) copies with the greatest exp are shown: the top of each value's list.
+    """The max(v1 - v2, 0) copies with the greatest exp are shown: the top of each value's treap.
 
     lowest[g] = the shown copy with the least exp (-1: none), shown[g] = how many, on[s] = shown or not,
     plus[s] = where this instant's '+' of a copy stands, so that a '-' in the same instant takes it out
@@ -137,32 +106,24 @@ def except_all(
         if sides[i] == 0:
             g = l_gid[s]
             if signs[i] > 0:
-                hang(s, g, l_exp, l_last, l_up, l_down)
+                treap.insert(s, g, l_exp, l_root, l_last, l_links, l_rank)
                 lefts[g] += 1
                 on[s] = False
                 plus[s] = -1
-                if lowest[g] >= 0 and down_is_on(s, l_down, on):
+                if lowest[g] >= 0 and is_inside(s, l_links, on):
                     on[s] = True
                     shown[g] += 1
                     plus[s] = n
-                    out[n, 0] = t
-                    out[n, 1] = l_exp[s]
-                    out[n, 2] = g
-                    out[n, 3] = 1
-                    n += 1
+                    n = sets.tell(t, l_exp[s], g, 1, out, n)
             else:
                 if on[s]:
                     if l_exp[s] > t or told:
-                        out[n, 0] = t
-                        out[n, 1] = l_exp[s]
-                        out[n, 2] = g
-                        out[n, 3] = -1
-                        n += 1
+                        n = sets.tell(t, l_exp[s], g, -1, out, n)
                     if lowest[g] == s:
-                        lowest[g] = l_up[s]
+                        lowest[g] = treap.neighbour(s, treap.ABOVE, l_links)
                     shown[g] -= 1
                     on[s] = False
-                unhang(s, g, l_last, l_up, l_down)
+                treap.delete(s, g, l_root, l_last, l_links, l_rank)
                 lefts[g] -= 1
         else:
             g = r_gid[s]
@@ -182,21 +143,13 @@ def except_all(
                         out[plus[s], 3] = 0
                         plus[s] = -1
                     else:
-                        out[n, 0] = t
-                        out[n, 1] = l_exp[s]
-                        out[n, 2] = g
-                        out[n, 3] = -1
-                        n += 1
+                        n = sets.tell(t, l_exp[s], g, -1, out, n)
                     on[s] = False
-                    lowest[g] = l_up[s]
+                    lowest[g] = treap.neighbour(s, treap.ABOVE, l_links)
                     shown[g] -= 1
                 while shown[g] < due:
-                    s = l_last[g] if lowest[g] < 0 else l_down[lowest[g]]
-                    out[n, 0] = t
-                    out[n, 1] = l_exp[s]
-                    out[n, 2] = g
-                    out[n, 3] = 1
-                    n += 1
+                    s = l_last[g] if lowest[g] < 0 else treap.neighbour(lowest[g], treap.BELOW, l_links)
+                    n = sets.tell(t, l_exp[s], g, 1, out, n)
                     on[s] = True
                     lowest[g] = s
                     shown[g] += 1
@@ -210,42 +163,44 @@ def except_all(
 
 
 @kernel
-def down_is_on(s, down, on):
+def is_inside(s, links, on):
     """Whether a copy landed inside the shown part: the copy below it is shown."""
-    return down[s] >= 0 and on[down[s]]
+    below = treap.neighbour(s, treap.BELOW, links)
+    return below >= 0 and on[below]
 
 
 @kernel
-def pair_up(sign, s, g, t, exp, last, up, down, mate, o_exp, o_last, o_up, o_down, o_mate, told, out, n):
+def pair_up(
+    sign, s, g, t,
+    exp, root, last, links, rank, mate,
+    o_exp, o_root, o_last, o_links, o_rank, o_mate,
+    told, out, n,
+):  # fmt: skip
     """A copy of one side comes (without a mate yet) or goes (and leaves its mate alone); returns outputs."""
     if sign > 0:
         mate[s] = -1
-        hang(s, g, exp, last, up, down)
+        treap.insert(s, g, exp, root, last, links, rank)
         return n
     if mate[s] < 0:
-        unhang(s, g, last, up, down)
+        treap.delete(s, g, root, last, links, rank)
         return n
     o = mate[s]
     o_mate[o] = -1
-    hang(o, g, o_exp, o_last, o_up, o_down)
+    treap.insert(o, g, o_exp, o_root, o_last, o_links, o_rank)
     end = min(exp[s], o_exp[o])
     if end > t or told:
-        out[n, 0] = t
-        out[n, 1] = end
-        out[n, 2] = g
-        out[n, 3] = -1
-        n += 1
+        n = sets.tell(t, end, g, -1, out, n)
     return n
 
 
 @kernel
 def intersect_all(
     times, slots, sides, signs,
-    l_gid, l_exp, l_last, l_up, l_down, l_mate,
-    r_gid, r_exp, r_last, r_up, r_down, r_mate,
+    l_gid, l_exp, l_root, l_last, l_links, l_rank, l_mate,
+    r_gid, r_exp, r_root, r_last, r_links, r_rank, r_mate,
     stamp, touched, told, out,
 ):  # fmt: skip
-    """min(v1, v2) pairs: copies without a mate hang in the lists; at the end of an instant the greatest
+    """min(v1, v2) pairs: copies without a mate are in the treaps; at the end of an instant the greatest
     exps of both sides are paired. A pair lives until the first of the two ends; the other is paired anew.
     """
     n = 0
@@ -256,45 +211,19 @@ def intersect_all(
         if sides[i] == 0:
             g = l_gid[s]
             n = pair_up(
-                signs[i],
-                s,
-                g,
-                t,
-                l_exp,
-                l_last,
-                l_up,
-                l_down,
-                l_mate,
-                r_exp,
-                r_last,
-                r_up,
-                r_down,
-                r_mate,
-                told,
-                out,
-                n,
-            )
+                signs[i], s, g, t,
+                l_exp, l_root, l_last, l_links, l_rank, l_mate,
+                r_exp, r_root, r_last, r_links, r_rank, r_mate,
+                told, out, n,
+            )  # fmt: skip
         else:
             g = r_gid[s]
             n = pair_up(
-                signs[i],
-                s,
-                g,
-                t,
-                r_exp,
-                r_last,
-                r_up,
-                r_down,
-                r_mate,
-                l_exp,
-                l_last,
-                l_up,
-                l_down,
-                l_mate,
-                told,
-                out,
-                n,
-            )
+                signs[i], s, g, t,
+                r_exp, r_root, r_last, r_links, r_rank, r_mate,
+                l_exp, l_root, l_last, l_links, l_rank, l_mate,
+                told, out, n,
+            )  # fmt: skip
         if stamp[g] != t:
             stamp[g] = t
             touched[m] = g
@@ -306,14 +235,10 @@ def intersect_all(
                 while l_last[g] >= 0 and r_last[g] >= 0:
                     a = l_last[g]
                     b = r_last[g]
-                    unhang(a, g, l_last, l_up, l_down)
-                    unhang(b, g, r_last, r_up, r_down)
+                    treap.delete(a, g, l_root, l_last, l_links, l_rank)
+                    treap.delete(b, g, r_root, r_last, r_links, r_rank)
                     l_mate[a] = b
                     r_mate[b] = a
-                    out[n, 0] = t
-                    out[n, 1] = min(l_exp[a], r_exp[b])
-                    out[n, 2] = g
-                    out[n, 3] = 1
-                    n += 1
+                    n = sets.tell(t, min(l_exp[a], r_exp[b]), g, 1, out, n)
             m = 0
     return n

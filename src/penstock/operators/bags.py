@@ -4,8 +4,8 @@ Paper      Golab & Özsu 2005, §2.1 (two-buffer δ, intersection, negation by E
 Invariant  DISTINCT, INTERSECT, EXCEPT: as in `sets`. EXCEPT ALL: the max(v1 - v2, 0) left copies with the greatest
            exp are shown. INTERSECT ALL: min(v1, v2) pairs, paired anew when one of a pair ends.
 Pattern    INTERSECT ALL of WEAK inputs: WEAK; everything else here: STRICT.
-State      per live copy: its exp and its place in its value's list.
-Cost       O(events); an arrival out of exp order walks its value's list.
+State      per live copy: its exp and its place in its value's treap.
+Cost       O(log copies of the value) an event, O(1) amortised if copies come and go in the order of their ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.data.schema import Schema
 from penstock.data.types import Type
 from penstock.kernels import bags as kernels
 from penstock.kernels import sets
+from penstock.kernels.treap import UNLINKED
 from penstock.operators.abilities import Holding
 from penstock.operators.contract import Site, empty, in_order, signs
 from penstock.plan.edges import Edge
@@ -52,7 +53,7 @@ class Side:
         self.roster = Roster(site.arena, f"{site.name}.{name}", [Type.INT], edge, site.upkeep)
         self.links = Slab(
             site.arena, f"{site.name}.{name}.links",
-            up=(np.int32, -1), down=(np.int32, -1), mate=(np.int32, -1),
+            treap=(np.int32, UNLINKED), rank=(np.uint32, 0), mate=(np.int32, -1),
             on=(np.bool_, False), plus=(np.int64, -1),
         )  # fmt: skip
 
@@ -61,7 +62,7 @@ class Side:
         made = self.roster.shrink(coming)
         if made is not None:
             self.links.renumber(made)
-            self.links.refer(made, "up", "down")
+            self.links.refer(made, "treap")
         return made
 
     @property
@@ -92,7 +93,7 @@ class BagOperation:
         self._sides = [Side(site, side, e) for side, e in zip(("left", "right"), sides, strict=True)]
         self._state = Slab(
             arena, name,
-            l_last=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
+            l_root=(np.int32, -1), l_last=(np.int32, -1), r_root=(np.int32, -1), r_last=(np.int32, -1), copies=(np.int64, 0),
             value=(np.int64, sets.BLANK),
             lefts=(np.int64, 0), rights=(np.int64, 0), lowest=(np.int32, -1), count=(np.int64, 0),
             stamp=(np.int64, NEVER),
@@ -111,7 +112,7 @@ class BagOperation:
 
     def holdings(self) -> list[Holding]:
         copies = [
-            Holding(f"copies {what}", f"lists by value over a {side.roster.structure}", len(side.roster))
+            Holding(f"copies {what}", f"treaps by value over a {side.roster.structure}", len(side.roster))
             for what, side in zip(("left", "right"), self._sides, strict=True)
         ]
         values = Holding("values", "of each what is shown", len(self._values))
@@ -119,7 +120,10 @@ class BagOperation:
 
     def shrink(self, coming: int) -> None:
         left, right = self._sides
-        for side, other, refers in ((left, right, ("l_last", "lowest")), (right, left, ("r_last",))):
+        for side, other, refers in (
+            (left, right, ("l_root", "l_last", "lowest")),
+            (right, left, ("r_root", "r_last")),
+        ):
             made = side.shrink(coming)
             if made is not None:
                 other.links.refer(made, "mate")
@@ -149,8 +153,12 @@ class BagOperation:
         state = self._state
         out = np.empty((3 * len(events.times) + 8, 4), np.int64)
         touched = np.empty(len(events.times), np.int32)
-        lefts = (left.gid, left.exp, state["l_last"], left.links["up"], left.links["down"])
-        rights = (right.gid, right.exp, state["r_last"], right.links["up"], right.links["down"])
+        lefts = (
+            left.gid, left.exp, state["l_root"], state["l_last"], left.links["treap"], left.links["rank"],
+        )  # fmt: skip
+        rights = (
+            right.gid, right.exp, state["r_root"], state["r_last"], right.links["treap"], right.links["rank"],
+        )  # fmt: skip
         if self._mode == kernels.EXCEPT_ALL:
             made = kernels.except_all(
                 *events, *lefts, right.gid, state["lefts"], state["rights"], state["lowest"],

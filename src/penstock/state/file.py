@@ -31,7 +31,7 @@ from penstock.errors import StateError
 
 MAGIC = b"\x89PENST\r\n"
 """Not text, and no transfer that changes line ends leaves it as it is."""
-VERSION = 18
+VERSION = 19
 """Counts up when the file is laid out otherwise, and when arrays of an operator come to mean something else."""
 _PREFIX = struct.Struct("<8sIIQ")
 _PLAIN = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"})
