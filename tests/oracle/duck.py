@@ -8,7 +8,6 @@ replaced by a subselect. Where a table is looked up as it was at the result's ts
 from __future__ import annotations
 
 from functools import cache
-from threading import Timer
 
 import duckdb
 import pyarrow as pa
@@ -20,11 +19,6 @@ from .schema import Columns
 from .twin import Row, canonical
 
 _ARROW = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
-
-UNTRUSTED = "in_clause, statistics_propagation"
-"""Optimizers with which DuckDB 2.0 plans some CASE … IN (…) without end, in time and in memory."""
-PATIENCE = 10.0
-"""Seconds after which a statement is planned anew without any optimizer; statements here take milliseconds."""
 
 
 class Oracle:
@@ -52,7 +46,7 @@ class Oracle:
         result: dict[int, list[Row]] = {tau: [] for tau in taus}
         text = render(query, self.schema_columns(since))
         floats = any(kind == "DOUBLE" for kind in query.types)
-        for tau, *row in rows_of(self.con, text):
+        for tau, *row in self.con.execute(text).fetchall():
             result[tau].append(canonical(tuple(row)) if floats else tuple(row))
         return result
 
@@ -73,25 +67,9 @@ def _connect() -> duckdb.DuckDBPyConnection:
     """One connection per process; each world replaces the one before."""
     con = duckdb.connect(config={"threads": 1})
     con.execute("SET enable_progress_bar = false")
-    con.execute(f"SET disabled_optimizers = '{UNTRUSTED}'")
+    # With it DuckDB 2.0 plans some CASE … IN (…) without end, in time and in memory.
+    con.execute("SET disabled_optimizers = 'in_clause'")
     return con
-
-
-def rows_of(con: duckdb.DuckDBPyConnection, text: str) -> list[Row]:
-    """All that a statement returns."""
-    timer = Timer(PATIENCE, con.interrupt)
-    timer.start()
-    try:
-        return con.execute(text).fetchall()
-    except duckdb.InterruptException:
-        con.execute("PRAGMA disable_optimizer")
-        try:
-            return con.execute(text).fetchall()
-        finally:
-            con.execute("PRAGMA enable_optimizer")
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def render(query: Relation, scope: Scope, stamped: bool = False) -> str:
