@@ -314,6 +314,22 @@ def test_there_is_room_for_any_number_of_joins() -> None:
     both.check()
 
 
+def test_there_is_room_for_any_number_of_streams() -> None:
+    s = penstock.connect(join="eddy", replan=False)
+    names = [f"s{number}" for number in range(140)]
+    for name in names:
+        s.execute(f"CREATE STREAM {name} (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+    pairs = [
+        s.query(f"SELECT l.x FROM {left} [RANGE 10] AS l, {right} [RANGE 10] AS r WHERE l.x = r.x")
+        for left, right in pairwise(names)
+    ]
+    for name in names:
+        s.push(name, [{"ts": 1, "x": 1}])
+    s.advance(1)
+    assert len(confluence(s).roles) == 140
+    assert [pair.changes().num_rows for pair in pairs] == [1] * 139
+
+
 def test_lineages_that_no_row_has_are_let_go_of() -> None:
     both = Both()
     held = confluence(both.shared)

@@ -155,6 +155,6 @@ def admitted(parties: Parties, rows: Sequence[tuple[int, Stem, Arriving]]) -> Ev
     ts, slots, lines, entering = (np.concatenate([parts[role][i] for role in roles]) for i in range(4))
     bounds = np.cumsum([0, *(len(parts[role][0]) for role in roles)])
     n = len(ts)
-    times, side, order = room(n, np.int64), room(n, np.int8), room(n, np.int32)
+    times, side, order = room(n, np.int64), room(n, np.int32), room(n, np.int32)
     chains.in_turn(ts, bounds, bounds[:-1].copy(), bounds[:-1], times, side, order)
     return Events(times, np.array(roles, np.int32)[side], slots[order], order, entering[order], lines)
