@@ -202,6 +202,25 @@ def test_a_wrong_statement_leaves_nothing_of_its_script() -> None:
     assert sorted(s.queries) == ["groups", "looked", "pairs"]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE QUERY one AS SELECT x FROM a [NOW]; CREATE TABLE extra (x INT); DROP STREAM a",
+        (
+            "CREATE STREAM fresh (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0;"
+            " CREATE QUERY two AS SELECT x FROM fresh [NOW]; DROP STREAM fresh"
+        ),
+        "CREATE TABLE extra (x INT); DROP TABLE extra; DROP STREAM a",
+    ],
+)
+def test_a_script_whose_drop_is_refused_leaves_nothing(script: str) -> None:
+    s = connected()
+    before = sorted(s.queries), sorted(s.catalog.streams), sorted(s.catalog.tables)
+    with pytest.raises(penstock.StateError, match="is read by"):
+        s.execute(script)
+    assert (sorted(s.queries), sorted(s.catalog.streams), sorted(s.catalog.tables)) == before
+
+
 def test_lifespans_and_ranks_are_altered_while_the_query_runs() -> None:
     s, twin = connected(), connected()
     rng = random.Random(1)

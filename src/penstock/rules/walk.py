@@ -17,7 +17,9 @@ from penstock.plan.nodes import (
     Node,
     OuterJoin,
     Project,
+    Relation,
     Reliable,
+    Scan,
     Shared,
     ToStream,
     Union,
@@ -38,6 +40,17 @@ def _every(node: Node, seen: set[int]) -> Iterator[Node]:
     yield node
     for below in node.inputs:
         yield from _every(below, seen)
+
+
+def relations_in(root: Node) -> set[str]:
+    """The streams and tables that a plan reads, by their names in lower case."""
+    names = set()
+    for node in every(root):
+        if isinstance(node, Scan):
+            names.add(node.stream.name.lower())
+        elif isinstance(node, Relation):
+            names.add(node.table.name.lower())
+    return names
 
 
 def has_shared(root: Node) -> bool:

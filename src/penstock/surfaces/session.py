@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any
@@ -50,6 +50,7 @@ from penstock.plan.partial import partial
 from penstock.plan.roots import Root, top
 from penstock.plan.statistics import Statistics
 from penstock.rules import has_choice, optimize
+from penstock.rules.walk import relations_in
 from penstock.runtime.border import read_rows, write_column
 from penstock.runtime.embedded import Engine, Mark, one_clock
 from penstock.runtime.epochs import read_stream
@@ -123,7 +124,8 @@ class Session:
     def _rehearse(self, script: list[Parsed]) -> None:
         """Bind and plan a whole script against what each statement would find, changing nothing."""
         known = Catalog(dict(self.catalog.streams), dict(self.catalog.tables), dict(self.catalog.functions))
-        names, time_type = set(self._queries), self.engine.time_type
+        reads = {name: self._reads(name) for name in self._queries}
+        time_type = self.engine.time_type
         for parsed in script:
             statement = bind(parsed, known)
             try:
@@ -137,17 +139,17 @@ class Session:
                         known.tables[table.name.lower()] = table
                     case CreateQuery(name, query):
                         top(optimize(query.root))
-                        _new_name(name, names)
-                        names.add(name.lower())
+                        _new_name(name, reads)
+                        reads[name.lower()] = (name, relations_in(query.root))
                     case Select(query) | Explain(query):
                         top(optimize(query.root))
                     case DropQuery(name) | AlterQuery(name=name):
-                        _known_name(name, names)
+                        _known_name(name, reads)
                         if isinstance(statement, DropQuery):
-                            names.remove(name.lower())
-                    case DropStream(name):
+                            del reads[name.lower()]
+                    case DropStream(name) | DropTable(name):
+                        _check_unread(name, reads.values())
                         known.streams.pop(name.lower(), None)
-                    case DropTable(name):
                         known.tables.pop(name.lower(), None)
             except PenstockError as error:
                 raise parsed.placed(error) from error.__cause__
@@ -204,17 +206,18 @@ class Session:
     def _drop_relation(self, name: str) -> None:
         key = name.lower()
         self.engine.check_idle()
-        readers = [
-            q.name for q in self.engine.queries.values() if key in q.pipeline.streams | q.pipeline.tables
-        ]
-        if readers:
-            raise StateError(f"{name} is read by {', '.join(readers)}", hint="drop the queries first")
+        _check_unread(name, (self._reads(query) for query in self._queries))
         if key in self.catalog.streams:
             del self.catalog.streams[key], self.engine.sources[key]
         elif key in self.catalog.tables:
             del self.catalog.tables[key], self.engine.tables[key]
         else:
             raise BindError(f"there is no stream or table {name}")
+
+    def _reads(self, query: str) -> tuple[str, Collection[str]]:
+        """A query's name, and the keys of the streams and tables that it reads."""
+        known = self.engine.queries[query]
+        return known.name, relations_in(known.root.node)
 
     @alone
     def create_stream(
@@ -557,6 +560,12 @@ def no_rows(schema: Schema) -> tuple[Column, ...]:
 def _new_name(name: str, queries: Collection[str]) -> None:
     if name.lower() in queries:
         raise BindError(f"there is a query {name} already", hint="drop it first, or take another name")
+
+
+def _check_unread(name: str, queries: Iterable[tuple[str, Collection[str]]]) -> None:
+    readers = [query for query, read in queries if name.lower() in read]
+    if readers:
+        raise StateError(f"{name} is read by {', '.join(readers)}", hint="drop the queries first")
 
 
 def _known_name(name: str, queries: Collection[str]) -> None:
