@@ -163,3 +163,33 @@ def test_the_error_of_a_step_is_reported_and_not_that_it_is_undone(
     with pytest.raises(DataError, match="the sink is full"):
         running.awaitTermination(120)
     running.stop()
+
+
+def test_a_driver_whose_tables_are_outdated_never_starts(spark: SparkSession, tmp_path: Path) -> None:
+    """It may hold updates that the other driver has applied: a second try must not apply them again."""
+    kept = Kept()
+
+    def connected() -> Any:
+        session = penstock.connect(spark, checkpoint=str(tmp_path / "checkpoint"), cells=1)
+        session.execute("CREATE STREAM a (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
+        session.create_table("t", {"x": "INT", "name": "STRING"})
+        session.query("SELECT a.x, t.name FROM a [RANGE 10], t WHERE a.x = t.x", name="q").foreach_batch(kept)
+        return session
+
+    def run(session: Any, ts: int) -> None:
+        session.push("a", [{"ts": ts, "x": 1}])
+        session.start(trigger={"availableNow": True}).awaitTermination()
+
+    first = connected()
+    run(first, 1)
+    first.update_table("t", insert=[{"x": 1, "name": "one"}])
+    second = connected()  # has seen the update, which no step holds yet
+    run(first, 2)
+    for _ in range(2):
+        with pytest.raises(StateError, match="another driver has updated tables"):
+            second.start(trigger={"availableNow": True})
+    third = connected()
+    run(third, 20)
+    assert kept.rows(["__ts", "name"]) == [(2, "one"), (20, "one")]
+    for session in (first, second, third):
+        session.flow.close()

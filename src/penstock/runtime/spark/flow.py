@@ -108,6 +108,8 @@ class Flow:
         self.wanted = cells or self.cells
         """How many cells there are to be."""
         self._updates = TableUpdates(self.store, self.step)
+        self._outdated: StateError | None = None
+        """Why this driver can never start: its tables are not those of the checkpoint."""
         self.stopped = Stopped()
         """Queries that met an error of their own."""
         self.discarded: Collection[str] = ()
@@ -144,16 +146,20 @@ class Flow:
 
     def _take_over(self) -> None:
         """Claim the checkpoint, and go on from where the driver before has left it."""
+        if self._outdated is not None:
+            raise self._outdated
         updates = [place.name for number, place in self.store.updates() if number <= self.step]
         self.epoch = claim(self.store.root)
         last = self.store.last_step()
         if (int(last["step"]) if last else 0) != self.step or Store(self.store.root).deal != self.store.deal:
             self._locate(self.store.root, self.cells)
             if [p.name for number, p in self.store.updates() if number <= self.step] != updates:
-                raise StateError(
+                # The updates that wait here may be among those, and deletes were checked against older tables.
+                self._outdated = StateError(
                     "another driver has updated tables since this session connected",
                     hint="connect again, declare tables and queries, and start",
                 )
+                raise self._outdated
         for number in self.store.numbers("steps"):
             if number > self.step:
                 self.store.forget_step(number)  # cells of another number were to begin with it
