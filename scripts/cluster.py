@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.errors import StateError
-from penstock.runtime.spark.java import use_java
+from penstock.spark.java import use_java
 
 PATIENCE = 60.0
 """Seconds a cluster may take to start."""

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 
-from penstock.runtime.spark.java import BUNDLED_HOME, OLDEST, find_java, how_to_install
+from penstock.spark.java import BUNDLED_HOME, OLDEST, find_java, how_to_install
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ from typing import Any, Self
 from scripts.maven import SCALA, Unavailable, cache, fetched, not_brought, pyspark
 
 from penstock.errors import StateError
-from penstock.runtime.spark.java import use_java
+from penstock.spark.java import use_java
 
 BROKER = "4.3.1"
 CLUSTER = "cGVuc3RvY2stb25lLW5vZA"

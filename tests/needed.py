@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from penstock.runtime.spark.java import OLDEST, Java, find_java, how_to_install
+from penstock.spark.java import OLDEST, Java, find_java, how_to_install
 
 
 def missing(reason: str) -> NoReturn:

@@ -33,9 +33,9 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.surfaces.on_spark import SparkSession
-    from penstock.surfaces.query import Query
-    from penstock.surfaces.session import Session
+    from penstock.api.query import Query
+    from penstock.api.session import Session
+    from penstock.api.spark_session import SparkSession
 
 __version__ = "0.1.0"
 
@@ -65,8 +65,8 @@ def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -
     On Spark `checkpoint` is the directory from which a flow goes on after it was stopped, or killed; `cells` says over how
     many partitions its state is spread (default: as many as Spark has cores).
     """
-    from penstock.surfaces.options import options
-    from penstock.surfaces.session import Session
+    from penstock.api.options import options
+    from penstock.api.session import Session
 
     if spark is None:
         if checkpoint is not None:
@@ -78,7 +78,7 @@ def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -
         raise StateError(
             "a session on Spark needs a checkpoint directory", hint="call connect(spark, checkpoint=...)"
         )
-    from penstock.surfaces.on_spark import SparkSession
+    from penstock.api.spark_session import SparkSession
 
     cells = given.pop("cells", None)
     return SparkSession(spark, checkpoint, cells, options(given))
@@ -87,7 +87,7 @@ def connect(spark: Any = None, *, checkpoint: str | None = None, **given: Any) -
 def __getattr__(name: str) -> Any:
     """Heavy parts are imported when first used, so that `import penstock` is quick."""
     if name in ("Session", "Query"):
-        from penstock.surfaces import session
+        from penstock.api import session
 
         return getattr(session, name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

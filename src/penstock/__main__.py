@@ -1,6 +1,6 @@
 """`python -m penstock`: the same program as `penstock`."""
 
-from penstock.surfaces.cli import main
+from penstock.cli.main import main
 
 if __name__ == "__main__":
     main()

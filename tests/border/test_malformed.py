@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from penstock.data.schema import Field
-from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.runtime.border import read_rows
+from penstock.ingest.convert import read_rows
 from penstock.state.strings import Strings
+from penstock.types.data_type import Type
+from penstock.types.schema import Field
 
 SCHEMA = (Field("ts", Type.BIGINT), Field("x", Type.INT), Field("s", Type.STRING))
 

@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from penstock.data.clock import FOREVER
-from penstock.data.schema import Field
-from penstock.data.types import Type
-from penstock.runtime.border import read_rows, write_column, write_time
+from penstock.ingest.convert import read_rows, write_column, write_time
 from penstock.state.strings import Strings
+from penstock.types.data_type import Type
+from penstock.types.event_time import FOREVER
+from penstock.types.schema import Field
 
 UTC = dt.timezone.utc  # noqa: UP017 - the alias reads the same in both spellings
 NOON = dt.datetime(2024, 5, 1, 12, 0, 0, 250)

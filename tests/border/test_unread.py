@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.data.sizes import DEFAULT
 from penstock.errors import DataError
-from penstock.runtime import unread
+from penstock.ingest import fast_path
+from penstock.types.sizes import DEFAULT
 
 FEW = DEFAULT.undecoded_rows
 
@@ -39,7 +39,7 @@ def waiting_unread(session: penstock.Session) -> list[str]:
 def tries(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Rows are laid down unread whenever that is possible, also after some that were not in order."""
     if "rests" not in request.node.name:
-        monkeypatch.setattr(unread, "RESTS", 0)
+        monkeypatch.setattr(fast_path, "RESTS", 0)
 
 
 @pytest.mark.parametrize("delay", [0, 4])
@@ -133,6 +133,6 @@ def test_it_rests_after_rows_out_of_order() -> None:
     """Where one push is not in time order the next will hardly be: they are read at once for a while."""
     session, _ = opened(50)
     session.push("a", rows([3, 1, 2]))
-    for at in range(unread.RESTS + 1):
+    for at in range(fast_path.RESTS + 1):
         session.push("a", rows([at + 4]))
     assert waiting_unread(session)[-2:] == ["Batch", "Unread"]

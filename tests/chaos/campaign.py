@@ -40,7 +40,7 @@ import pyarrow as pa
 from scripts import kafka
 
 import penstock
-from penstock.runtime.spark.frames import drop_file
+from penstock.spark.frames import drop_file
 
 from . import damage, outputs
 from .job import CELLS, KAFKA, QUERIES, REPLACED, SPARK_GONE, TAKEN_OVER, declared

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.durability import snapshot
 from penstock.errors import StateError
-from penstock.runtime import snapshot
-from penstock.runtime.spark.store import Store, read_json, read_segment
+from penstock.spark.checkpoint import Store, read_json, read_segment
 
 _READERS: dict[str, Callable[[Any], object]] = {
     ".json": read_json,

@@ -28,9 +28,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock
-from penstock.runtime.spark import files
-from penstock.runtime.spark.folders import Folders
-from penstock.runtime.spark.local import local_spark
+from penstock.spark import parquet_reader
+from penstock.spark.local import local_spark
+from penstock.spark.parquet_folders import Folders
 
 from .torn_tasks import Torn
 
@@ -81,7 +81,7 @@ def noted(place: Path) -> None:
     """From now on who reads the files of a batch is written down."""
     fit = Folders.fit
 
-    def judged(self: Folders, listed: files.Files, cells: int) -> bool:
+    def judged(self: Folders, listed: parquet_reader.Files, cells: int) -> bool:
         found = fit(self, listed, cells)
         with place.open("a") as file:
             file.write("cells\n" if found else "Spark\n")

@@ -7,7 +7,7 @@ import resource
 import signal
 from pathlib import Path
 
-WORKER = "penstock.runtime.spark.host"
+WORKER = "penstock.spark.worker_process"
 """In the command line of a worker process."""
 MIB = 1 << 20
 

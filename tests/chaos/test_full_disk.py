@@ -59,7 +59,7 @@ LIMITED = """
 import resource, sys
 import penstock
 from penstock.errors import StateError
-from penstock.runtime.spark.store import Store, read_json, write_json
+from penstock.spark.checkpoint import Store, read_json, write_json
 store = Store(sys.argv[1])
 store.open(1)
 store.put("steps", 1, {"step": 1})

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from penstock.runtime.spark import kafka
-from penstock.runtime.spark.file_sink import ChangeFiles, ViewFiles
-from penstock.runtime.spark.sink import FunctionSink
-from penstock.runtime.spark.table_sink import TableSink
+from penstock.spark.sinks import kafka
+from penstock.spark.sinks.contract import FunctionSink
+from penstock.spark.sinks.files import ChangeFiles, ViewFiles
+from penstock.spark.sinks.tables import TableSink
 
 RATE = 0.05
 """How often a sink's task is killed."""

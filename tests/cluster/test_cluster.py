@@ -107,7 +107,7 @@ def done(campaign: Campaign) -> int:
 
 def hosts(cluster: Cluster, number: int) -> list[int]:
     """Hosts that were started for a worker's executors."""
-    found = processes("penstock.runtime.spark.host")
+    found = processes("penstock.spark.worker_process")
     return [
         pid for executor in cluster.executors(number) for pid in processes(f" {executor} ") if pid in found
     ]

@@ -14,8 +14,8 @@ from scripts import delta
 from scripts.maven import pyspark
 
 import penstock
-from penstock.runtime.spark import sinks
-from penstock.runtime.spark.local import local_spark
+from penstock.spark.local import local_spark
+from penstock.spark.sinks import formats
 from tests.spark.test_sessions import A, drawn, told
 
 QUERIES = {
@@ -123,7 +123,7 @@ def test_flows_share_a_table(spark: SparkSession, tmp_path: Path) -> None:
     for checkpoint in ("one", "two", "one"):
         there = session(spark, tmp_path / checkpoint)
         there.query(QUERIES["picked"], name="picked")
-        sinks.writer(there.flow, "picked", "delta", str(tmp_path / "out"), False, {})(frame, 5)
+        formats.writer(there.flow, "picked", "delta", str(tmp_path / "out"), False, {})(frame, 5)
     assert table(spark, tmp_path / "out") == [("+", 1, 11, 7, "p")] * 2
 
 

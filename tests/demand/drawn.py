@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import penstock
-from penstock.plan.trees import Pairs, leaves
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
+from penstock.plan.join_tree import Pairs, leaves
 
 GRAPHS = ("clique", "chain", "star", "cycle", "shared", "random")
 DELAY = 3

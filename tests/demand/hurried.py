@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.kernels import tree as kernel
-from penstock.operators import cycles, questions
-from penstock.operators.questions import Directed, Questions
-from penstock.operators.tree_join import TreeJoin
+from penstock.kernels.tree import climb as kernel
+from penstock.operators.join import cyclic, semijoin_checks
+from penstock.operators.join.semijoin_checks import Directed, Questions
+from penstock.operators.join.tree_join import TreeJoin
 
 
 def change(join: TreeJoin) -> None:
@@ -25,8 +25,8 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
     """Whatever is chosen, answers are the same; so here it need not be what pays."""
     rng = random.Random(seed)
     decide, tables, step = Questions._decide, Questions._tables, TreeJoin.step
-    lengths = questions.TRIAL, questions.FIRST, questions.MOST
-    worth = cycles.LONELY, cycles.UPKEEP, cycles.GROWN, cycles.FITS
+    lengths = semijoin_checks.TRIAL, semijoin_checks.FIRST, semijoin_checks.MOST
+    worth = cyclic.LONELY, cyclic.UPKEEP, cyclic.GROWN, cyclic.FITS
 
     def drawn_tables(self: Questions, *_: Any) -> list[Directed]:
         every = [(j, i) for j in range(self._n) for i in self._near[j] if rng.random() < share]
@@ -45,14 +45,14 @@ def hurried(seed: int, share: float = 0.7) -> Iterator[None]:
 
     Questions._decide, Questions._tables = drawn, drawn_tables  # type: ignore[method-assign]
     TreeJoin.step = drawn_step  # type: ignore[method-assign]
-    questions.TRIAL, questions.FIRST, questions.MOST = 3, 1, 3
+    semijoin_checks.TRIAL, semijoin_checks.FIRST, semijoin_checks.MOST = 3, 1, 3
     # Every hop has its filter, or those that pay; they are laid out anew all the time, or seldom. Questions are all tried.
-    cycles.LONELY, cycles.UPKEEP = -1.0, rng.choice((-1.0, 8.0))
-    cycles.GROWN, cycles.FITS = rng.choice(((0, 0.0), (2, 1.25)))
+    cyclic.LONELY, cyclic.UPKEEP = -1.0, rng.choice((-1.0, 8.0))
+    cyclic.GROWN, cyclic.FITS = rng.choice(((0, 0.0), (2, 1.25)))
     try:
         yield
     finally:
         Questions._decide, Questions._tables = decide, tables  # type: ignore[method-assign]
         TreeJoin.step = step  # type: ignore[method-assign]
-        questions.TRIAL, questions.FIRST, questions.MOST = lengths
-        cycles.LONELY, cycles.UPKEEP, cycles.GROWN, cycles.FITS = worth
+        semijoin_checks.TRIAL, semijoin_checks.FIRST, semijoin_checks.MOST = lengths
+        cyclic.LONELY, cyclic.UPKEEP, cyclic.GROWN, cyclic.FITS = worth

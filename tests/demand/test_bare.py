@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.kernels import tree as kernel
-from penstock.operators.tree_join import TreeJoin
+from penstock.kernels.tree import climb as kernel
+from penstock.operators.join.tree_join import TreeJoin
 from penstock_lab.figures.jit.plans import BUSHY, Setting
 from tests.equivalence.test_restarts import Restarts
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from penstock.operators.tree_join import TreeJoin
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
+from penstock.operators.join.tree_join import TreeJoin
 
 from .campaign import tried
 from .drawn import GRAPHS, answers, make, trees

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.kernels import tree as kernel
-from penstock.operators.tree_join import TreeJoin
+from penstock.kernels.tree import climb as kernel
+from penstock.operators.join.tree_join import TreeJoin
 from penstock_lab.figures.jit.plans import BUSHY, Setting, fruitful
 
 from .drawn import Case, Changes, answers, make, push, pushes, session, trees

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import penstock
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.api.query import Query
+from penstock.api.session import Session
 
 from .test_equal import joins
 

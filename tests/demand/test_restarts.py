@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.data import sizes
-from penstock.kernels import tree as kernel
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
+from penstock.kernels.tree import climb as kernel
+from penstock.types import sizes
 from tests.equivalence.test_restarts import Restarts
 
 from .drawn import Case, Changes, answers, make, push, pushes, session

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.operators.join import MultiwayJoin
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
+from penstock.operators.join.multiway_join import MultiwayJoin
 from tests.equivalence.test_restarts import Restarts
 
 from .test_equal import joins

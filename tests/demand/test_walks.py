@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.api.query import Query
+from penstock.api.session import Session
 from penstock.errors import StateError
-from penstock.operators.fifo_join import FifoJoin
-from penstock.plan.trees import Demand, Tree
-from penstock.plan.upkeep import Upkeep
-from penstock.runtime.spark.declared import Declared
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.operators.join.fifo_join import FifoJoin
+from penstock.plan.join_tree import Demand, Tree
+from penstock.plan.state_upkeep import Upkeep
+from penstock.spark.declarations_log import Declared
 from tests.equivalence.test_restarts import Restarts
 
 from .drawn import GRAPHS, answers, make

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 import penstock
-from penstock.runtime.cells import Cells
+from penstock.testing.local_cells import Cells
 
 STREAMS = ("a", "b", "c")
 KINDS = ("LEFT", "RIGHT", "FULL")

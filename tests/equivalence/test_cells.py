@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from penstock.flow.stages import Stages, stages, two_stages
+from penstock.api.options import Options
+from penstock.partitioning.stages import Stages, stages, two_stages
 from penstock.plan.catalog import Catalog
-from penstock.plan.roots import Root
-from penstock.runtime.cells import Cells
-from penstock.surfaces.options import Options
+from penstock.plan.query_root import Root
+from penstock.testing.local_cells import Cells
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same

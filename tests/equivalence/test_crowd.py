@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 import penstock
-from penstock.data import sizes
+from penstock.types import sizes
 
 from .crowd import Differs, Outcome, check, smaller
 from .crowd_case import Act, Crowd, draw
@@ -41,10 +41,10 @@ def test_a_query_says_among_others_what_it_says_alone(first: int) -> None:
 @pytest.mark.parametrize("short", [40, 1 << 16])
 def test_so_it_is_where_lineages_are_noted_in_parts(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first row on, in numbers that are soon too long to be short, and let go of whenever there are some."""
-    monkeypatch.setattr("penstock.flow.stem.MANY", -1)
-    monkeypatch.setattr("penstock.flow.stem.RARE", 10**9)
+    monkeypatch.setattr("penstock.sharing.join_catalog.MANY", -1)
+    monkeypatch.setattr("penstock.sharing.join_catalog.RARE", 10**9)
     monkeypatch.setattr(sizes, "current", replace(sizes.current, lineages=3))
-    monkeypatch.setattr("penstock.flow.bed.SHORT", short)
+    monkeypatch.setattr("penstock.sharing.stem_store.SHORT", short)
     outcome = Outcome()
     for seed in range(900 + short % 7, 905 + short % 7):
         hold(draw(seed), outcome)

@@ -9,8 +9,8 @@ import pytest
 
 import penstock
 from penstock.errors import StateError
-from penstock.plan.upkeep import Expiry, Upkeep
-from penstock.runtime.spark.declared import Declared
+from penstock.plan.state_upkeep import Expiry, Upkeep
+from penstock.spark.declarations_log import Declared
 from tests.oracle import case as cases
 from tests.oracle.check import judge
 from tests.oracle.trace import Cut, record

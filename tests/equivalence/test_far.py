@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.data import sizes
+from penstock.types import sizes
 from tests.oracle import case as cases
 from tests.oracle.trace import Cut, record
 

@@ -1,4 +1,4 @@
-"""Another plan may take a query's place at any instant: no change is lost, none comes twice (`runtime.migrate`)."""
+"""Another plan may take a query's place at any instant: no change is lost, none comes twice (`engine.adaptive.migration`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.plan.roots import Root, top
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.engine.adaptive.migration import compare
+from penstock.optimizer import has_choice, optimize
+from penstock.plan.query_root import Root, top
 from penstock.plan.statistics import Statistics
-from penstock.rules import has_choice, optimize
-from penstock.runtime.migrate import compare
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
 
 STREAMS = ";".join(
     f"CREATE STREAM {name} (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF 0" for name in "abc"

@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.plan.nodes import Join, OuterJoin
-from penstock.rules.walk import every
+from penstock.plan.traversal import every
 from tests.equivalence.outer import CREATE, KINDS, STREAMS, Windows, chain, check, drawn, rows, window
 from tests.equivalence.test_restarts import Restarts
 

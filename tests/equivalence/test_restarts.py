@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.language import bind, parse
-from penstock.plan.levels import levels_of
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.durability.snapshot import dump, read, restore, write
+from penstock.optimizer import optimize
 from penstock.plan.nodes import Query as Bound
-from penstock.plan.roots import top
-from penstock.rules import optimize
-from penstock.runtime.snapshot import dump, read, restore, write
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.plan.query_root import top
+from penstock.plan.rank_levels import levels_of
+from penstock.sql import bind, parse
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
@@ -181,12 +181,12 @@ def test_what_has_grown_and_was_swept_comes_back(tmp_path: Path) -> None:
 
 OTHER = """
 import sys
-from penstock.language import bind, parse
-from penstock.plan.levels import levels_of
-from penstock.plan.roots import top
-from penstock.rules import optimize
-from penstock.runtime.snapshot import read, restore
-from penstock.surfaces.query import Query
+from penstock.sql import bind, parse
+from penstock.plan.rank_levels import levels_of
+from penstock.plan.query_root import top
+from penstock.optimizer import optimize
+from penstock.durability.snapshot import read, restore
+from penstock.api.query import Query
 from tests.equivalence.test_restarts import GROWING, growing, pushed
 
 session = growing()

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.plan.nodes import Shared
-from penstock.rules.walk import every
+from penstock.plan.traversal import every
 from tests.equivalence.outer import CREATE, STREAMS, Windows, check, rows, window
 from tests.equivalence.test_restarts import Restarts
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.durability.snapshot import dump, read, restore, write
+from penstock.engine.engine import Engine
 from penstock.plan.catalog import Catalog
-from penstock.runtime.cells import Cells
-from penstock.runtime.embedded import Engine
-from penstock.runtime.snapshot import dump, read, restore, write
+from penstock.testing.local_cells import Cells
 from tests.oracle import case as cases
 from tests.oracle.check import Mismatch
 from tests.oracle.trace import Cut, record

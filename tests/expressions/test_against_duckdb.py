@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.data.types import Type
-from penstock.operators import evaluate
-from penstock.operators.evaluate import Evaluator
+from penstock.operators.expressions import evaluator as evaluate
+from penstock.operators.expressions.evaluator import Evaluator
 from penstock.plan.expressions import Call, Column, Expression, Literal
-from penstock.plan.functions import FunctionError, call, cast
-from penstock.state.arrow import from_arrow, to_arrow
+from penstock.plan.function_signatures import FunctionError, call, cast
+from penstock.state.arrow_columns import from_arrow, to_arrow
 from penstock.state.strings import Strings
+from penstock.types.data_type import Type
 
 B, I, L, D, F, S, T, A, V = (
     Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DOUBLE, Type.FLOAT,

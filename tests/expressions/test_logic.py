@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.data.batch import Column as Values
-from penstock.data.types import Type
 from penstock.errors import DataError
-from penstock.operators.evaluate import Evaluator
+from penstock.operators.expressions.evaluator import Evaluator
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Call, Column, Expression, Literal, Value
-from penstock.plan.functions import call, cast
-from penstock.state.arrow import from_python, to_arrow
+from penstock.plan.function_signatures import call, cast
+from penstock.state.arrow_columns import from_python, to_arrow
 from penstock.state.strings import Strings
+from penstock.types.batch import Column as Values
+from penstock.types.data_type import Type
 
 B, L, D, S = Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.STRING
 T, F, N = True, False, None

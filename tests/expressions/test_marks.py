@@ -7,15 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from penstock.data import sizes
-from penstock.data.batch import Column
-from penstock.data.types import Type
-from penstock.kernels import marks as kernels
-from penstock.operators.evaluate import Evaluator
-from penstock.operators.expressions import marks
+from penstock.kernels.join import result_marks as kernels
+from penstock.operators.expressions import result_marks
+from penstock.operators.expressions.evaluator import Evaluator
 from penstock.plan.expressions import Call, Expression, Literal
 from penstock.plan.expressions import Column as ColumnName
 from penstock.state.strings import Strings
+from penstock.types import sizes
+from penstock.types.batch import Column
+from penstock.types.data_type import Type
 
 TYPES = (Type.BOOLEAN, Type.BOOLEAN, Type.DOUBLE, Type.INT, Type.BOOLEAN, Type.DOUBLE)
 """Of one input the first four, of another the others."""
@@ -66,7 +66,7 @@ def test_marks_say_what_tests_say(monkeypatch: pytest.MonkeyPatch) -> None:
         runs.append(1)
         return int(kernels.first_marked(*given))
 
-    monkeypatch.setattr(marks, "first_marked", counted)
+    monkeypatch.setattr(result_marks, "first_marked", counted)
     evaluator = Evaluator(Strings(), {})
     for seed in range(150):
         rng, draw = random.Random(seed), np.random.default_rng(seed)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.language import bind, parse
+from penstock.api.session import Session
+from penstock.optimizer import optimize
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Filter, Node
-from penstock.rules import optimize
-from penstock.surfaces.session import Session
+from penstock.sql import bind, parse
 
 
 def predicate(session: Session, text: str, stream: str = "a") -> Expression | None:

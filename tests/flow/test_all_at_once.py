@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.flow import eddy
+from penstock.sharing import eddy
 
 _NUMBERS = {"x": 2**31 - 1, "l": 2**63 - 1}
 

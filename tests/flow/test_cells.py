@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.plan.policies import Policies
-from penstock.runtime.cells import Cells
+from penstock.testing.local_cells import Cells
 
 COUNT = 4
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.plan.clauses import MOST, NEVER, clauses
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.normal_form import MOST, NEVER, clauses
 
 from .predicates import predicate
 

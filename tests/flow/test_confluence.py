@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.data import sizes
-from penstock.flow.confluence import Confluence
-from penstock.flow.walks import Shape, Side
-from penstock.kernels.hashing import GOLDEN, mix, mix_rows
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.kernels.hash.mix import GOLDEN, mix, mix_rows
+from penstock.sharing.probe_trees import Shape, Side
+from penstock.sharing.shared_join import Confluence
+from penstock.types import sizes
 
 AB = "SELECT l.x, l.y, r.y AS z FROM a [RANGE {}] AS l, b [RANGE {}] AS r WHERE l.x = r.x"
 ABC = "SELECT l.x, r.y, t.y AS z FROM a [RANGE 10] AS l, b [RANGE 10] AS r, c [RANGE 10] AS t WHERE l.x = r.x AND r.x = t.x"
@@ -352,7 +352,7 @@ def test_where_hardly_two_rows_are_wanted_by_the_same_each_filter_is_noted_by_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sizes, "current", replace(sizes.DEFAULT, lineages=200))
-    monkeypatch.setattr("penstock.flow.stem.MANY", 200)
+    monkeypatch.setattr("penstock.sharing.join_catalog.MANY", 200)
     both, rng = Both(), random.Random(3)
     held = confluence(both.shared)
     for number in range(80):

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.data.batch import Batch
+from penstock.api.session import Session
 from penstock.errors import DataError
-from penstock.flow.eddy import Eddy, Member
-from penstock.flow.routing import POLICIES
-from penstock.operators.evaluate import Evaluator
-from penstock.operators.grouped import GroupedFilter
+from penstock.operators.expressions.evaluator import Evaluator
+from penstock.operators.grouped_filter.grouped_filter import GroupedFilter
 from penstock.plan.expressions import Expression
-from penstock.surfaces.session import Session
+from penstock.sharing.eddy import Eddy, Member
+from penstock.sharing.routing_policy import POLICIES
+from penstock.types.batch import Batch
 
 from .predicates import predicate
 

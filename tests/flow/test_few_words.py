@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.flow import eddy
-from penstock.operators import grouped
+from penstock.operators.grouped_filter import grouped_filter
+from penstock.sharing import eddy
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_counts_are_those_of_queries_by_themselves(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the predicates are: here few words are as many as there are."""
     monkeypatch.setattr(eddy, "MANY", 1)
-    monkeypatch.setattr(grouped, "FEW", 0)
+    monkeypatch.setattr(grouped_filter, "FEW", 0)
     coin = random.Random(seed)
     shared, apart = (penstock.connect(share=share) for share in (True, False))
     texts = []

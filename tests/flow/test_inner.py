@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.data.batch import Batch, Column
-from penstock.data.clock import FOREVER
-from penstock.flow.stages import stages
+from penstock.durability.snapshot import dump, read, restore, write
+from penstock.engine.engine import Engine
+from penstock.ingest.convert import read_rows
 from penstock.operators.windows import AnnouncedWindow
+from penstock.partitioning.stages import stages
 from penstock.plan.catalog import Catalog
-from penstock.runtime.border import read_rows
-from penstock.runtime.embedded import Engine
-from penstock.runtime.snapshot import dump, read, restore, write
+from penstock.types.batch import Batch, Column
+from penstock.types.event_time import FOREVER
 
 from .test_partition import rooted
 

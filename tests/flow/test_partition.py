@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from penstock.data.types import Type
-from penstock.flow.partition import Placement, home, place
-from penstock.language import bind, parse
-from penstock.operators.expressions.parts import raises
+from penstock.operators.expressions.compiled import raises
+from penstock.optimizer import optimize
+from penstock.partitioning.placement import Placement, home, place
 from penstock.plan.catalog import Catalog, Function
 from penstock.plan.explain import outline
 from penstock.plan.nodes import Aggregate, Node
-from penstock.plan.roots import Root, top
-from penstock.rules import optimize
+from penstock.plan.query_root import Root, top
+from penstock.sql import bind, parse
+from penstock.types.data_type import Type
 
 COLUMNS = "(ts BIGINT, x INT, y BIGINT, z INT, f DOUBLE, s STRING, e BOOLEAN)"
 ALL = "hash(ts, x, y, z, f, s, e)"

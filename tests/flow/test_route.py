@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from penstock.data.batch import Column
-from penstock.data.types import Type
-from penstock.flow.partition import Axis, Routing
-from penstock.flow.route import Router, hash_texts
+from penstock.partitioning.placement import Axis, Routing
+from penstock.partitioning.router import Router, hash_texts
 from penstock.plan.catalog import Function
 from penstock.plan.expressions import Call, Expression
 from penstock.plan.expressions import Column as Name
-from penstock.plan.functions import cast
-from penstock.state.arrow import from_arrow
+from penstock.plan.function_signatures import cast
+from penstock.state.arrow_columns import from_arrow
 from penstock.state.strings import Strings
+from penstock.types.batch import Column
+from penstock.types.data_type import Type
 
 NAN = float("nan")
 

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import penstock
-from penstock.data.batch import Batch, Column
-from penstock.flow.eddy import Eddy
-from penstock.flow.routing import EXPLORE, MEMORY, POLICIES, Ledger, Router
 from penstock.plan.policies import ROUTINGS
+from penstock.sharing.eddy import Eddy
+from penstock.sharing.routing_policy import EXPLORE, MEMORY, POLICIES, Ledger, Router
+from penstock.types.batch import Batch, Column
 
 from .predicates import predicate
 

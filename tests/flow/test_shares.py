@@ -8,10 +8,10 @@ from math import prod
 
 import pytest
 
-from penstock.data.types import Type
-from penstock.flow.dimensions import ONE_PLACE, Dimension
-from penstock.flow.shares import grid
+from penstock.partitioning.hypercube import grid
+from penstock.partitioning.keys import ONE_PLACE, Dimension
 from penstock.plan.expressions import Column
+from penstock.types.data_type import Type
 
 X, E = Column(0, Type.INT, "x"), Column(1, Type.BOOLEAN, "e")
 

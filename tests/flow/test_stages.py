@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.flow.horizon import horizon
-from penstock.flow.partition import place
-from penstock.flow.stages import Stages, stages, two_stages
-from penstock.operators.expressions.parts import raises
+from penstock.operators.expressions.compiled import raises
+from penstock.partitioning.log_retention import horizon
+from penstock.partitioning.placement import place
+from penstock.partitioning.stages import Stages, stages, two_stages
 from penstock.plan.explain import outline
-from penstock.plan.pattern import Pattern, pattern
+from penstock.plan.update_pattern import Pattern, pattern
 
 from .test_partition import CHAIN, NO_GROUP, NO_KEY, NO_PARTITION, in_one_cell, rooted
 

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 import penstock
-from penstock.data.sizes import DEFAULT
-from penstock.runtime.waiting import HOT, Waiting
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.sharing.deferred_output import HOT, Waiting
+from penstock.types.sizes import DEFAULT
 
 MANY = DEFAULT.waiting_batches
 

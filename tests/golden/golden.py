@@ -27,8 +27,8 @@ from typing import Any
 import pyarrow as pa
 
 import penstock
-from penstock.data.types import Type
 from penstock.errors import PenstockError
+from penstock.types.data_type import Type
 
 OUTPUTS = ("plan", "changes", "snapshot", "error")
 FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {

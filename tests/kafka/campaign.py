@@ -23,8 +23,8 @@ from typing import Any
 from scripts import kafka
 
 import penstock
-from penstock.runtime.spark.local import local_spark
-from penstock.runtime.spark.store import read_json
+from penstock.spark.checkpoint import read_json
+from penstock.spark.local import local_spark
 
 from .scenarios import BEGIN, QUERIES, SCHEMA, Topics, drawn, embedded, expected, message, told
 

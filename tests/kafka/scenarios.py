@@ -22,10 +22,10 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from scripts import kafka
 
 import penstock
-from penstock.runtime.spark import kafka as kafka_sink
-from penstock.runtime.spark import sinks
-from penstock.runtime.spark.local import local_spark
-from penstock.runtime.spark.store import read_json, write_json
+from penstock.spark.checkpoint import read_json, write_json
+from penstock.spark.local import local_spark
+from penstock.spark.sinks import formats
+from penstock.spark.sinks import kafka as kafka_sink
 
 SCHEMA = "ts TIMESTAMP, symbol STRING, price DOUBLE, size INT"
 SECOND = timedelta(seconds=1)
@@ -295,7 +295,7 @@ def test_of_a_step_half_written_only_the_rest_is_sent(topics: Topics, tmp_path: 
     session = topics.session(tmp_path, ["trades"])
     session.query(QUERIES["bought"], name="bought")
     options = {**topics.at, "topic": topics.name("out"), "key": "price, symbol"}
-    sink = sinks.writer(session.flow, "bought", "kafka", None, False, options)
+    sink = formats.writer(session.flow, "bought", "kafka", None, False, options)
     at = BEGIN.replace(tzinfo=UTC)
     copies = [("+", at, at + SECOND, "A", 1.0)] * 3
     changes = [*copies, ("+", at + SECOND, None, "B", 2.0), ("-", at + SECOND, None, "A", 1.0)]
@@ -320,7 +320,7 @@ def test_of_a_step_half_written_only_the_rest_is_sent(topics: Topics, tmp_path: 
     }
 
     write_json(place, {"step": 9, "written": False, "begun": int(1000 * time.time())})
-    gone = sinks.writer(
+    gone = formats.writer(
         session.flow, "bought", "kafka", None, False, {**options, "topic": topics.name("new")}
     )
     place.rename(gone._note)
@@ -336,7 +336,7 @@ def test_a_task_that_is_repeated_sends_no_message_twice(
     session = topics.session(tmp_path / "checkpoint", ["trades"])
     session.query(QUERIES["bought"], name="bought")
     options = {**topics.at, "topic": topics.name("out")}
-    sink: Any = sinks.writer(session.flow, "bought", "kafka", None, False, options)
+    sink: Any = formats.writer(session.flow, "bought", "kafka", None, False, options)
     at = BEGIN.replace(tzinfo=UTC)
     changes = [("+", at + i * SECOND, None, "A" if i % 2 else "B", 1.0 * (i // 4)) for i in range(10)]
     columns = "__op STRING, __ts TIMESTAMP, __exp TIMESTAMP, symbol STRING, price DOUBLE"
@@ -383,7 +383,7 @@ def test_the_same_message_has_the_same_header_in_every_repetition(topics: Topics
     session = topics.session(tmp_path, ["trades"])
     session.query(QUERIES["bought"], name="bought")
     options = {**topics.at, "topic": topics.name("out")}
-    sink = sinks.writer(session.flow, "bought", "kafka", None, False, options)
+    sink = formats.writer(session.flow, "bought", "kafka", None, False, options)
     at = BEGIN.replace(tzinfo=UTC)
     changes = [("+", at, None, symbol, price) for symbol in "AAB" for price in (1.0, 2.0, 2.0)]
     columns = "__op STRING, __ts TIMESTAMP, __exp TIMESTAMP, symbol STRING, price DOUBLE"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.data.types import Type
-from penstock.language import CreateStream, CreateTable, Select, Statement, bind, parse
 from penstock.plan.catalog import Catalog, Function
 from penstock.plan.nodes import (
     Aggregate,
@@ -21,6 +19,8 @@ from penstock.plan.nodes import (
     ToStream,
     Windowed,
 )
+from penstock.sql import CreateStream, CreateTable, Select, Statement, bind, parse
+from penstock.types.data_type import Type
 
 SCHEMA = """
 CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0;

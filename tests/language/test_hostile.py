@@ -8,8 +8,8 @@ import time
 import pytest
 
 from penstock.errors import ParseError, PenstockError, PlanError
+from penstock.optimizer import optimize
 from penstock.plan.expressions import conjuncts
-from penstock.rules import optimize
 from tests.language.cases import SCHEMA, bind_all, query
 from tests.language.test_queries import PLANS
 from tests.language.test_scalars import EXPRESSIONS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.data.names import MAX_NAME_LENGTH, MAX_PATH_PART, path_part
-from penstock.language import parse
+from penstock.sql import parse
+from penstock.types.names import MAX_NAME_LENGTH, MAX_PATH_PART, path_part
 
 HIDDEN = [
     "\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.data.types import Type
+from penstock.types.data_type import Type
 from tests.language.cases import query
 
 EXPRESSIONS = [

@@ -7,10 +7,9 @@ import copy
 import pytest
 
 import penstock
-from penstock.data.schema import Field
-from penstock.data.types import Type
 from penstock.errors import BindError, PlanError
-from penstock.language import (
+from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.sql import (
     AlterQuery,
     CreateQuery,
     CreateStream,
@@ -24,7 +23,8 @@ from penstock.language import (
     bind_alter,
     parse,
 )
-from penstock.plan.catalog import Catalog, Stream, Table
+from penstock.types.data_type import Type
+from penstock.types.schema import Field
 from tests.language.cases import CATALOG, draw
 
 

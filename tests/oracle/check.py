@@ -10,9 +10,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
+from penstock.api.options import Options
 from penstock.plan.catalog import Catalog
-from penstock.runtime.cells import Cells
-from penstock.surfaces.options import Options
+from penstock.testing.local_cells import Cells
 
 from . import duck, lifetimes
 from .algebra import Relation, ToStream, is_grouped, patterns, streams, tables

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
-from penstock.data import sizes
+from penstock.types import sizes
 
 from . import campaign, features
 from .large import campaign as large_campaign

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from penstock.data import sizes
+from penstock.types import sizes
 
 from . import campaign
 from .large import campaign as large

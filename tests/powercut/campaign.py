@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import cell
-from penstock.runtime.spark.handle import Handle
-from penstock.runtime.spark.local import local_spark
+from penstock.spark import partition
+from penstock.spark.handle import Handle
+from penstock.spark.local import local_spark
 from tests.chaos.campaign import drawn
 from tests.chaos.job import QUERIES, declared
 from tests.chaos.processes import kill, workers
@@ -165,7 +165,7 @@ class PowerCuts:
 
 def run(spark: SparkSession, cuts: int, seed: int, folder: Path) -> tuple[PowerCuts, list[str]]:
     """A whole campaign and its differences."""
-    cell.LEAST_LOG = 4000  # states are written often
+    partition.LEAST_LOG = 4000  # states are written often
     with mounted(folder / "disk") as disk:
         campaign = PowerCuts(spark, disk, folder, seed)
         began = time.monotonic()

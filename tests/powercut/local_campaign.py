@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from penstock.runtime.spark import cell as cells
+from penstock.spark import partition as cells
 
 from .local_flow import Life, Rows, expected, input_rows
 from .recorded import Disk, PowerCut

@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.flow.route import Router
-from penstock.runtime.border import read_rows
-from penstock.runtime.spark import host
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.flow import Flow
-from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.places import whole
-from penstock.runtime.spark.plans import Flowing
+from penstock.ingest.convert import read_rows
+from penstock.partitioning.router import Router
+from penstock.spark import worker_process
+from penstock.spark.driver import Flow
+from penstock.spark.filesystem import whole
+from penstock.spark.flow_plan import Flowing
+from penstock.spark.partition import Cell
+from penstock.spark.union_layout import INPUT
 from penstock.state.strings import Strings
 from tests.spark.test_sessions import QUERIES, A, B, drawn
 
@@ -100,7 +100,7 @@ class LocalFlow(Flow):
         for cell, own in zip(self.alive, given, strict=True):
             answer, parts = cell.step(asked, own), []
             if answer["carried"] is not None:
-                packed = {name: host._packed(cell.carried[name]) for name in answer["carried"]}
+                packed = {name: worker_process._packed(cell.carried[name]) for name in answer["carried"]}
                 answer = {**answer, "carried": [[name, len(part)] for name, part in packed.items()]}
                 parts = list(packed.values())
             rows.append((json.dumps(answer), b"".join(parts)))

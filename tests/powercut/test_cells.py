@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import StateError
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.cell import Cell
+from penstock.spark import partition as cells
+from penstock.spark.partition import Cell
 from tests import needed
 from tests.spark.test_cell import NUMBER, Driver, straight
 from tests.spark.test_sessions import drawn, told

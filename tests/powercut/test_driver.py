@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.spark import places
+from penstock.spark import filesystem
 
 from .local_campaign import campaign
 from .recorded import Disk, PowerCut
 
 
 def _change(root: Path) -> None:
-    with places.whole(root / "whole") as file:  # create, sync, rename, sync of the folder
+    with filesystem.whole(root / "whole") as file:  # create, sync, rename, sync of the folder
         file.write(b"all of it")
     (root / "old" / "kept").unlink()
     (root / "new").mkdir()
@@ -49,6 +49,6 @@ def test_flows_survive_power_cuts() -> None:
 
 def test_a_missing_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without syncs of folders flows lose steps, or do not start: the disk tells."""
-    real = places.sync_folder
-    monkeypatch.setattr(places, "sync_folder", lambda place: None if place.is_dir() else real(place))
+    real = filesystem.sync_folder
+    monkeypatch.setattr(filesystem, "sync_folder", lambda place: None if place.is_dir() else real(place))
     assert campaign(12, 5).failures

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.spark.local import local_spark
+from penstock.spark.local import local_spark
 from tests import needed
 
 from .campaign import run

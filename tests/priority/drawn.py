@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from penstock.flow.promotion.model import Determinant, Problem, Route, Stage, promotion
+from penstock.overload.policy.promotion.model import Determinant, Problem, Route, Stage, promotion
 from penstock_lab.searches.promotion_exhaustive import candidates
 
 SELECTIVITIES = (0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.operators.reliability import student
+from penstock.operators.sampled_aggregate.inference import student
 
 Z = 1.96
 Value = float | int | str | None

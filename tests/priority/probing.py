@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.language import bind, parse
-from penstock.plan.levels import levels_of
-from penstock.plan.roots import top
-from penstock.rules import optimize
-from penstock.runtime.snapshot import dump, read, restore, write
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.durability.snapshot import dump, read, restore, write
+from penstock.optimizer import optimize
+from penstock.plan.query_root import top
+from penstock.plan.rank_levels import levels_of
+from penstock.sql import bind, parse
 
 STEPS, LENGTH = 14, 40
 KEPT = ("__op", "__ts", "__exp")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
-from penstock.flow.promotion.model import Determinant, Problem, Promotion, Route, Stage, merit
+from penstock.overload.policy.promotion.model import (
+    Determinant,
+    Problem,
+    Promotion,
+    Route,
+    Stage,
+    merit,
+)
 
 
 def worth(problem: Problem, found: Promotion) -> tuple[int, float]:

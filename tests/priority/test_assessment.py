@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from penstock.flow.assessment import Assessment, can_ask_at_once
+from penstock.overload.criteria import Assessment, can_ask_at_once
+from penstock.plan.expression_cost import CALL
 from penstock.plan.expressions import Expression, Literal
-from penstock.plan.units import CALL
-from penstock.state.lanes import BACK_BURNER, LEVEL
+from penstock.state.priority_queue import BACK_BURNER, LEVEL
 from tests.flow.predicates import predicate
 from tests.flow.test_eddy import Bench, Writer
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.durability import snapshot
 from penstock.errors import BindError, ParseError, PlanError, StateError
-from penstock.runtime import snapshot
 
 STREAM = "CREATE STREAM a (ts BIGINT, x STRING, k INT, y INT) WATERMARK ts DELAY OF INTERVAL 0;"
 TABLES = "CREATE TABLE t (x STRING, v INT); CREATE TABLE u (k INT, w INT);"

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.durability.snapshot import dump, read, restore, write
 from penstock.errors import StateError
-from penstock.language import bind, parse
-from penstock.plan.levels import levels_of
-from penstock.plan.roots import top
-from penstock.rules import optimize
-from penstock.runtime.snapshot import dump, read, restore, write
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.optimizer import optimize
+from penstock.plan.query_root import top
+from penstock.plan.rank_levels import levels_of
+from penstock.sql import bind, parse
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (ts BIGINT, x INT, y INT, i INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0;"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.data.batch import Batch
-from penstock.runtime import forecast
-from penstock.runtime.forecast import Forecast, Held
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
+from penstock.overload import load_forecast
+from penstock.overload.load_forecast import Forecast, Held
+from penstock.types.batch import Batch
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0;" for name in "ab"
@@ -48,8 +48,8 @@ def test_what_is_counted_stays_small_and_ends() -> None:
     for now in range(1000):
         held.put(batch([now + 500]))
         held.end(now)
-        assert len(held.parts) <= 4 * forecast.PARTS
-    assert 500 <= held.count <= 500 + 2 * 500 // forecast.PARTS
+        assert len(held.parts) <= 4 * load_forecast.PARTS
+    assert 500 <= held.count <= 500 + 2 * 500 // load_forecast.PARTS
     assert held.put(batch([2000, 2000, 2000], [1, -1, -1])) == -1
     held.end(2000)
     assert held.count == 0

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock.state.frequent import Frequent, Table
+from penstock.state.frequent_values import Frequent, Table
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.state.lanes import BACK_BURNER, DESIGNATED, LEVEL, PROMISE, SLOTS, degrade, going_by
+from penstock.state.priority_queue import (
+    BACK_BURNER,
+    DESIGNATED,
+    LEVEL,
+    PROMISE,
+    SLOTS,
+    degrade,
+    going_by,
+)
 
 NONE = BACK_BURNER
 

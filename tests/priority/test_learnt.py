@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.flow.classifiers import Classifiers
-from penstock.flow.preference.dealt import Dealt, Grid
-from penstock.flow.preference.monitor import Monitor
-from penstock.operators.conditions import key_words
+from penstock.operators.join.predicates import key_words
+from penstock.overload import learned_values
+from penstock.overload.classifiers import Classifiers
+from penstock.overload.policy.preference.monitor import Monitor
+from penstock.overload.policy.preference.partition_grid import Dealt, Grid
 from penstock.plan.policies import Policies
-from penstock.runtime import learning
-from penstock.runtime.cells import Cells
-from penstock.state.frequent import Frequent
-from penstock.state.lanes import PROMISE, SLOTS
-from penstock.state.summary import Summary, merged
+from penstock.state.frequent_summary import Summary, merged
+from penstock.state.frequent_values import Frequent
+from penstock.state.priority_queue import PROMISE, SLOTS
+from penstock.testing.local_cells import Cells
 
 ROOM = 12
 
@@ -169,7 +169,7 @@ def learnt(session: Any) -> dict[str, Any]:
     stage = session.engine.lower
     routings = {one.name.lower(): one.routing for one in stage.routers}
     dealt = [Dealt(routings, cell) for cell in range(len(stage.engines))]
-    return learning.together(map(learning.learnt, stage.engines, dealt))
+    return learned_values.together(map(learned_values.learnt, stage.engines, dealt))
 
 
 def dealt_right(session: Any) -> bool:
@@ -286,7 +286,7 @@ def test_a_cell_that_was_calm_begins_with_what_others_know() -> None:
 
 def _cell(session: Any, stream: str, row: dict[str, Any]) -> int:
     """Where a row goes, by what the router says of it."""
-    from penstock.runtime.border import read_rows
+    from penstock.ingest.convert import read_rows
 
     (router,) = [r for i, r in session.engine.lower.routers.items() if i.stream.name == stream]
     schema = session.catalog.streams[stream].schema

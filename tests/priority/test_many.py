@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.durability import snapshot
 from penstock.errors import BindError, StateError
-from penstock.flow.scheduler import Job, Scheduler
-from penstock.flow.significance import place
-from penstock.runtime import snapshot
-from penstock.runtime.ranked import Ranked
-from penstock.runtime.shares import Share
+from penstock.overload.budget_share import Share
+from penstock.overload.policy.rank_scale import place
+from penstock.overload.priority_executor import Ranked
+from penstock.overload.scheduler import Job, Scheduler
 
 STREAMS = (
     "CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 0;"

@@ -7,7 +7,15 @@ from math import inf
 
 import pytest
 
-from penstock.flow.promotion.model import Determinant, Problem, Route, Stage, latency, merit, promotion
+from penstock.overload.policy.promotion.model import (
+    Determinant,
+    Problem,
+    Route,
+    Stage,
+    latency,
+    merit,
+    promotion,
+)
 
 
 def test_figure_4_3_a_row_waits_for_rows_of_its_rank_and_better_ones() -> None:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.flow import passes
-from penstock.kernels import tiers
+from penstock.kernels.join import tiered_chains
+from penstock.overload import probe_passes
 from penstock.state.arena import Arena
-from penstock.state.lanes import BACK_BURNER, LEVEL
-from penstock.state.stock import Stock
+from penstock.state.priority_queue import BACK_BURNER, LEVEL
+from penstock.state.priority_stem import Stock
 
 from .probing import Busy, Case, truth
 
@@ -31,7 +31,7 @@ def test_probes_are_interrupted_anywhere_and_nothing_is_lost_or_said_twice(
     """Budgets of nothing, a unit, a few; other ranks while it runs; restarts."""
     for seed in range(first, first + BLOCK):
         case, drawn = Case(seed), random.Random(seed)
-        monkeypatch.setattr(passes, "FEW", drawn.choice((0, 0, 0, 1, 3)))
+        monkeypatch.setattr(probe_passes, "FEW", drawn.choice((0, 0, 0, 1, 3)))
         budget = drawn.choice((0, 1, 3, 10, 40, 100, 200))
         path = tmp_path / "state" if drawn.random() < 0.4 else None
         assert Busy(case, seed, path, budget=budget).run().heard == truth(case), f"{seed}: {case.plain}"
@@ -62,7 +62,7 @@ def one_pass(stock: Stock, probe: dict[str, int], first: int, depth: int, few: i
     """The slots it meets, and the next level."""
     index, found, beyond = stock.indexes[0], np.empty(512, np.int32), np.zeros(1, np.int64)
     given = {k: np.array([v]) for k, v in {**probe, "first": first, "depth": depth}.items()}
-    done, n = tiers.probe(
+    done, n = tiered_chains.probe(
         given["key"], given["since"], given["until"], given["seq"], given["first"], given["depth"], few, 0, stock.tiers,
         stock.over, index.key, index.tier, index.head, index.chain, stock.ts, stock.exp, stock.built,
         np.empty(512, np.int32), found, beyond, np.zeros(1, np.int64),
@@ -187,7 +187,7 @@ def orders(run: Burst) -> list[list[int]]:
 
 
 def test_results_of_a_step_are_made_in_order_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "FEW", 0)
+    monkeypatch.setattr(probe_passes, "FEW", 0)
     run = Burst(f"{JOIN} {RANKS}", 2500)
     made = orders(run)
     # Before levels are active, and of rows that nobody had asked for their level by then, nothing is known.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.state.lanes import BACK_BURNER, DESIGNATED, NEXT, PROMISE
+from penstock.state.priority_queue import BACK_BURNER, DESIGNATED, NEXT, PROMISE
 from penstock_lab.searches.preference_basic import basic
 from tests.equivalence.test_restarts import Restarts
 

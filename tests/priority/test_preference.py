@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from penstock.flow.preference.model import Level, Problem, judged, merit
-from penstock.flow.preference.search import INFERIOR, prune, pruned
-from penstock.flow.promotion.model import Route, Stage
+from penstock.overload.policy.preference.model import Level, Problem, judged, merit
+from penstock.overload.policy.preference.search import INFERIOR, prune, pruned
+from penstock.overload.policy.promotion.model import Route, Stage
 from penstock_lab.searches.preference_basic import basic
 from penstock_lab.searches.preference_exhaustive import exhaustive, search_space
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock.operators import reliability
-from penstock.operators.reliability import Answer, Inference, Strata, Values
+from penstock.operators.sampled_aggregate import inference
+from penstock.operators.sampled_aggregate.inference import Answer, Inference, Strata, Values
 
 from . import naive
 from .naive import Level
@@ -17,16 +17,16 @@ from .naive import Level
 
 def test_the_papers_sample_sizes() -> None:
     """§5.3.4: 984 rows are too few of 1984 with deviation 7.9, and enough of 1000 with deviation 5.9."""
-    wanted = reliability.required(np.array([1984.0, 1000.0]), np.array([7.9, 5.9]), 0.1)
+    wanted = inference.required(np.array([1984.0, 1000.0]), np.array([7.9, 5.9]), 0.1)
     assert np.floor(wanted).tolist() == [1832, 930]  # as printed there; a sample takes the next whole number
     # By level: 984 and 3 rows, of 1000 and 984; squares that make the deviations 5.9, and 7.9 together.
     n = np.array([[984.0, 3.0]])
     first = 983 * 5.9**2
     values = Values(n, np.zeros((1, 2)), np.array([[first, 986 * 7.9**2 - first]]))
     rows, expired = n.cumsum(axis=1), np.array([[16.0, 997.0]])
-    ok = reliability.enough(rows, expired, reliability.merged(values), 0.1)
+    ok = inference.enough(rows, expired, inference.merged(values), 0.1)
     assert ok.tolist() == [[True, False]]
-    assert reliability.largest(ok, n, np.array([[16.0, 981.0]])).tolist() == [1]
+    assert inference.largest(ok, n, np.array([[16.0, 981.0]])).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_the_papers_sample_sizes() -> None:
 def test_edges_of_reliability(n: int, population: float, deviation: float, error: float, good: bool) -> None:
     rows, expired = np.array([[float(n)]]), np.array([[population - n]])
     values = Values(rows, np.ones((1, 1)), np.array([[deviation**2 * max(n - 1, 0)]]))
-    ok = reliability.enough(rows, expired, values, error)
-    assert reliability.largest(ok, rows, expired).tolist() == [int(good)]
+    ok = inference.enough(rows, expired, values, error)
+    assert inference.largest(ok, rows, expired).tolist() == [int(good)]
 
 
 def test_flags_are_the_twins() -> None:
@@ -70,8 +70,8 @@ def test_flags_are_the_twins() -> None:
         values = Values(*(np.array([[one(v.values("p")) for v in g] for g in groups]) for one in _MOMENTS))
         expired = np.array([[v.expired for v in g] for g in groups])
         so_far = values.n.cumsum(axis=1), expired.cumsum(axis=1)
-        ok = reliability.enough(*so_far, reliability.merged(values), error, relative=relative)
-        found = reliability.largest(ok, values.n, expired).tolist()
+        ok = inference.enough(*so_far, inference.merged(values), error, relative=relative)
+        found = inference.largest(ok, values.n, expired).tolist()
         assert found == [naive.used(g, [("avg", "p")], error, relative) for g in groups]
         for group, levels_used in zip(groups, found, strict=True):
             # A flag claims no level of which rows expired and none was seen.
@@ -126,8 +126,8 @@ def test_intervals_hold_the_truth(most: int, error: float, vague: bool) -> None:
     squares = np.where(windows.seen, (windows.prices - mean[..., None]) ** 2, 0.0).sum(axis=2)
     values = Values(n, mean, squares)
     so_far = n.cumsum(axis=1), windows.expired.cumsum(axis=1)
-    ok = reliability.enough(*so_far, reliability.merged(values), error)
-    chosen = reliability.largest(ok, n, windows.expired)
+    ok = inference.enough(*so_far, inference.merged(values), error)
+    chosen = inference.largest(ok, n, windows.expired)
     used = np.arange(n.shape[1]) < chosen[:, None]
     strata = Strata(n * used, windows.expired * used, windows.variance * used)
     inferred = Inference(strata, Values(n * used, mean * used, squares * used))
@@ -142,7 +142,7 @@ def test_intervals_hold_the_truth(most: int, error: float, vague: bool) -> None:
     for name, answer, real in (
         ("avg", inferred.mean(), truth),
         ("sum", inferred.total(), total),
-        ("count", reliability.count(strata), count),
+        ("count", inference.count(strata), count),
         ("stddev", inferred.deviation(), deviation),
     ):
         held = _holds(answer, real)[some].mean()
@@ -162,7 +162,7 @@ def _holds(answer: Answer, truth: Any) -> Any:
 
 def test_small_samples_are_as_unsure_as_student_says() -> None:
     """The papers' formula with z would be 1.96: of three values it takes 4.30."""
-    assert reliability.student(np.array([1.0, 2.0, 5.0, 1e9])).round(2).tolist() == [12.71, 4.30, 2.57, 1.96]
+    assert inference.student(np.array([1.0, 2.0, 5.0, 1e9])).round(2).tolist() == [12.71, 4.30, 2.57, 1.96]
     one = Strata(np.array([[3.0]]), np.array([[7.0]]), np.zeros((1, 1)))
     mean = Inference(one, Values(one.rows, np.array([[10.0]]), np.array([[2.0]]))).mean()
     assert mean.value[0] == 10.0
@@ -170,11 +170,11 @@ def test_small_samples_are_as_unsure_as_student_says() -> None:
 
 
 def test_sums_over_levels_lose_nothing() -> None:
-    total, rest = reliability.pair_sum(np.array([[1e17, 1.0, -1e17]]), np.array([[0.5, 0.0, 0.25]]))
+    total, rest = inference.pair_sum(np.array([[1e17, 1.0, -1e17]]), np.array([[0.5, 0.0, 0.25]]))
     assert total[0] + rest[0] == 1.75
-    assert np.isnan(reliability.pair_sum(np.array([[np.inf, -np.inf]]), np.zeros((1, 2)))[0][0])
-    assert reliability.pair_sum(np.array([[np.inf, 1.0]]), np.zeros((1, 2)))[0][0] == np.inf
+    assert np.isnan(inference.pair_sum(np.array([[np.inf, -np.inf]]), np.zeros((1, 2)))[0][0])
+    assert inference.pair_sum(np.array([[np.inf, 1.0]]), np.zeros((1, 2)))[0][0] == np.inf
     big = 2**63 - 1
-    whole, fits = reliability.whole_sum(np.array([[big, 1, -1], [big, 1, 0], [-big, -1, -1], [-5, 3, 1]]))
+    whole, fits = inference.whole_sum(np.array([[big, 1, -1], [big, 1, 0], [-big, -1, -1], [-5, 3, 1]]))
     assert fits.tolist() == [True, False, False, True]
     assert whole[fits].tolist() == [big, -1]

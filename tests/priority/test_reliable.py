@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.data.types import Type
 from penstock.errors import PlanError
-from penstock.flow.stages import Stages, stages, two_stages
-from penstock.language import Select, bind, parse
+from penstock.optimizer import optimize
+from penstock.partitioning.stages import Stages, stages, two_stages
 from penstock.plan.explain import explain
 from penstock.plan.expressions import Column, Literal
 from penstock.plan.fingerprint import fingerprint
-from penstock.plan.functions import call
+from penstock.plan.function_signatures import call
 from penstock.plan.nodes import Aggregate, Filter, Node, Reliable
-from penstock.plan.pattern import Pattern, judge_query
-from penstock.plan.roots import Root, top
-from penstock.plan.sampling import sampled
-from penstock.rules import optimize
-from penstock.rules.walk import every
-from penstock.runtime.cells import Cells
+from penstock.plan.query_root import Root, top
+from penstock.plan.sample_columns import sampled
+from penstock.plan.traversal import every
+from penstock.plan.update_pattern import Pattern, judge_query
+from penstock.sql import Select, bind, parse
+from penstock.testing.local_cells import Cells
+from penstock.types.data_type import Type
 
 from . import naive
 from .naive import Level
@@ -293,7 +293,7 @@ def test_where_nothing_expires_it_is_the_plain_group_by(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_restart_changes_nothing(seed: int, tmp_path: Path) -> None:
-    from penstock.runtime.snapshot import dump, read, restore, write
+    from penstock.durability.snapshot import dump, read, restore, write
 
     case = Case(300 + seed)
     whole, fed = Fed(case), Fed(case)

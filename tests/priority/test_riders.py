@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.durability import snapshot
 from penstock.errors import DataError, PlanError, StateError
-from penstock.runtime import snapshot
 
 from .test_many import SETTINGS, STREAMS, Flow, steps
 

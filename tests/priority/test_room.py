@@ -168,7 +168,7 @@ def _holdings(pipeline: Any, node: Any) -> Iterator[Any]:
 
 
 def test_a_restart_changes_nothing(tmp_path: Path) -> None:
-    from penstock.runtime.snapshot import dump, read, restore, write
+    from penstock.durability.snapshot import dump, read, restore, write
 
     rng = Random(5)
     twin = Twin(24, 4, 30, 5.0)

@@ -8,8 +8,15 @@ from math import inf
 
 import pytest
 
-from penstock.flow.promotion.exact import exact
-from penstock.flow.promotion.model import Determinant, Problem, Promotion, Route, Stage, promotion
+from penstock.overload.policy.promotion.exact import exact
+from penstock.overload.policy.promotion.model import (
+    Determinant,
+    Problem,
+    Promotion,
+    Route,
+    Stage,
+    promotion,
+)
 from penstock_lab.searches.promotion_exhaustive import exhaustive
 from penstock_lab.searches.rank_order_pruning import rop
 

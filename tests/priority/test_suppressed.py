@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Any
 
 import penstock
-from penstock.flow.tallies import place
-from penstock.state.lanes import LEVEL, NEXT, SEQ
+from penstock.overload.metrics import place
+from penstock.state.priority_queue import LEVEL, NEXT, SEQ
 
 NAMES = "abcd"
 STREAMS = "".join(

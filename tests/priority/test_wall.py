@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.overload.budget import LEAST, MOST, Spending
 from penstock.plan.policies import Policies
-from penstock.runtime.spending import LEAST, MOST, Spending
 
 DECLARED = """CREATE STREAM a (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0;
 CREATE STREAM b (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0"""

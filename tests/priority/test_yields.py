@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.flow import yields as counting
-from penstock.flow.stop import Stop
-from penstock.runtime.ranked import Ranked
-from penstock.state.lanes import BACK_BURNER
+from penstock.overload import yields as counting
+from penstock.overload.priority_executor import Ranked
+from penstock.overload.queued_operator import Stop
+from penstock.state.priority_queue import BACK_BURNER
 
 DDL = """
 CREATE STREAM a (ts BIGINT, g INT, x INT, y INT, p DOUBLE) WATERMARK ts DELAY OF 0;
@@ -248,7 +248,7 @@ def test_many_groups_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("text", "budget"), [(ALONE, 30), (JOINED, 100)])
 def test_a_restart_changes_no_estimate(text: str, budget: int, tmp_path: Any) -> None:
-    from penstock.runtime.snapshot import dump, read, restore, write
+    from penstock.durability.snapshot import dump, read, restore, write
 
     whole, session = opened(text, budget=budget), opened(text, budget=budget)
     for one in (whole, session):

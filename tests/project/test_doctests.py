@@ -9,8 +9,8 @@ import pytest
 
 MODULES = [
     "penstock.plan.fingerprint",
-    "penstock.rules.flatten_joins",
-    "penstock.rules.push_filters",
+    "penstock.optimizer.flatten_joins",
+    "penstock.optimizer.push_down_predicates",
 ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.plan.functions import FUNCTIONS
+from penstock.plan.function_signatures import FUNCTIONS
 from penstock_lab.cli import FigureName
 from penstock_lab.figures.tp import city
 from penstock_lab.figures.tp.feed import times

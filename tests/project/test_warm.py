@@ -16,7 +16,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import penstock.kernels
-from penstock.surfaces.warm import warm
+from penstock.cli.warm_kernels import warm
 
 FIRST_ANSWER = """
 import penstock
@@ -29,7 +29,7 @@ print(q.snapshot().to_pylist())
 """
 
 UNWARMED = """
-from penstock.surfaces.warm import warm
+from penstock.cli.warm_kernels import warm
 from tests.project import programs
 from tests.project.test_warm import signatures
 warm()
@@ -58,8 +58,8 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def kernels() -> list[tuple[str, CPUDispatcher]]:
     """Kernels that are called from outside; those called by kernels come with their callers."""
     found = []
-    for module in pkgutil.iter_modules(penstock.kernels.__path__):
-        held = vars(importlib.import_module(f"penstock.kernels.{module.name}"))
+    for module in pkgutil.walk_packages(penstock.kernels.__path__, "penstock.kernels."):
+        held = vars(importlib.import_module(module.name))
         found += [(n, k) for n, k in held.items() if isinstance(k, CPUDispatcher)]
     inner = {id(called) for _, kernel in found for called in calls(kernel.py_func)}
     return [(name, kernel) for name, kernel in found if id(kernel) not in inner]
@@ -99,9 +99,7 @@ def test_the_command_says_that_kernels_are_ready() -> None:
 
 def test_a_machine_is_warm_once_all_is_compiled(tmp_path: Path) -> None:
     """The mark lies beside the cache and holds for these kernels only."""
-    ask = (
-        "from penstock.kernels.ready import is_warm, set_warm; print(is_warm()); set_warm(); print(is_warm())"
-    )
+    ask = "from penstock.kernels.warm_mark import is_warm, set_warm; print(is_warm()); set_warm(); print(is_warm())"
     assert run(ask, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == ["False", "True"]
     (mark,) = tmp_path.rglob("penstock.warm")
     mark.write_text("another version")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.data import limits
+from penstock.types import limits
 
 CREATE = (
     "CREATE STREAM a (ts BIGINT, k INT, s STRING) WATERMARK ts DELAY OF INTERVAL 0;"

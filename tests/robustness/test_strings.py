@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock.data.batch import Column
-from penstock.data.types import Type
-from penstock.runtime.border import write_column
+from penstock.ingest.convert import write_column
+from penstock.types.batch import Column
+from penstock.types.data_type import Type
 
 ROWS = int(os.environ.get("PENSTOCK_STRING_ROWS", "15000"))
 STEP = 300

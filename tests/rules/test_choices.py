@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.optimizer import optimize
 from penstock.plan.cost import estimate
 from penstock.plan.explain import outline
 from penstock.plan.statistics import Statistics
-from penstock.rules import optimize
 
 from .drawn import DDL
 from .twice import Twice

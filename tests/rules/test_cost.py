@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from penstock.optimizer import optimize
 from penstock.plan.cost import estimate
 from penstock.plan.statistics import Statistics
-from penstock.rules import optimize
 
 from .twice import Twice
 

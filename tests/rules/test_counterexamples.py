@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from penstock.optimizer import optimize
 from penstock.plan.nodes import Distinct, Intersect, Join, Project
-from penstock.rules import optimize
 
 from .twice import Twice
 

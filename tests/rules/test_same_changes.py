@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from penstock.language import bind, parse
+from penstock.optimizer import optimize, rules
 from penstock.plan.catalog import Catalog
 from penstock.plan.explain import outline
 from penstock.plan.nodes import Node
 from penstock.plan.statistics import Statistics
-from penstock.rules import optimize, rules
+from penstock.sql import bind, parse
 from tests.equivalence import executions
 
 from .drawn import DDL, Maker, rows, statistics

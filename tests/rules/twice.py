@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import penstock
-from penstock.language import Select, bind, parse
+from penstock.optimizer.push_down_predicates import conjunction
 from penstock.plan.expressions import columns
 from penstock.plan.nodes import Filter, Join, Node
-from penstock.plan.pattern import judge_query
-from penstock.plan.roots import top
-from penstock.rules.push_filters import conjunction
-from penstock.rules.walk import bottom_up
+from penstock.plan.query_root import top
+from penstock.plan.traversal import bottom_up
+from penstock.plan.update_pattern import judge_query
+from penstock.sql import Select, bind, parse
 
 Change = tuple[Any, ...]
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.runtime.spark.java import find_java
-from penstock.runtime.spark.local import local_spark
+from penstock.spark.java import find_java
+from penstock.spark.local import local_spark
 
 
 def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

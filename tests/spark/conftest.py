@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.runtime.spark.local import SETTINGS
+from penstock.spark.local import SETTINGS
 from tests import needed
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import sinks
+from penstock.spark.sinks import formats
 
 DECLARED = "CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF INTERVAL 3"
 PICKED = "SELECT x, y FROM a [RANGE 10] WHERE y > 1"
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
     marks = folder / "failed"
     marks.mkdir()
     for name in ("changed", "current", "together"):
-        setattr(sinks, name, disturbed(getattr(sinks, name), marks))
+        setattr(formats, name, disturbed(getattr(formats, name), marks))
     spark = SparkSession.builder.master("local[2,4]").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     here = penstock.connect()
@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
         handle.processAllAvailable()
     handle.stop()
     changes, answer = here.queries["picked"].changes(), here.queries["sums"].snapshot()
-    schema = sinks.changed_columns(there.flow, "picked")
+    schema = formats.changed_columns(there.flow, "picked")
     found = {
         "parquet": spark.read.parquet(paths["parquet"]),
         "json": spark.read.schema(schema).json(paths["json"]),

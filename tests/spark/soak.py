@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.runtime.spark.local import local_spark
+from penstock.spark.local import local_spark
 
 from . import soak_feed as feeding
 from .soak_feed import FILE, STREAMS, TICK, Feeder

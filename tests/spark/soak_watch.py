@@ -100,7 +100,7 @@ def hosts(checkpoint: Path) -> dict[int, int]:
     found = {}
     for entry in Path("/proc").iterdir():
         line = command(int(entry.name)) if entry.name.isdigit() else []
-        if "penstock.runtime.spark.host" in line and str(checkpoint) in line:
+        if "penstock.spark.worker_process" in line and str(checkpoint) in line:
             found[int(line[line.index(str(checkpoint)) + 1])] = int(entry.name)
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.batches import Batch, describe
+from penstock.spark.batch_identity import Batch, describe
 
 from .test_sessions import Kept
 

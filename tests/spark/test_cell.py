@@ -13,18 +13,18 @@ import pytest
 
 import penstock
 from penstock.errors import StateError
-from penstock.flow.route import Router
+from penstock.ingest.convert import read_rows
+from penstock.partitioning.router import Router
+from penstock.plan.join_tree import Shape, Tree
 from penstock.plan.policies import Policies
-from penstock.plan.trees import Shape, Tree
-from penstock.plan.upkeep import Upkeep
-from penstock.runtime.border import read_rows
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.places import remove_all
-from penstock.runtime.spark.plans import Flowing, flowing
-from penstock.runtime.spark.store import Store
+from penstock.plan.state_upkeep import Upkeep
+from penstock.spark import partition as cells
+from penstock.spark.checkpoint import Store
+from penstock.spark.declarations_log import Declared
+from penstock.spark.filesystem import remove_all
+from penstock.spark.flow_plan import Flowing, flowing
+from penstock.spark.partition import Cell
+from penstock.spark.union_layout import INPUT
 from penstock.state.strings import Strings
 
 from .test_sessions import QUERIES, A, B, drawn, told

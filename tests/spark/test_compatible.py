@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import flow as flows
+from penstock.spark import driver as flows
 
 from .test_sessions import QUERIES, A, B, Kept, drawn, told
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.parquet  # noqa: F401 - read by the driver
 import pytest
 
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.cell import Cell
+from penstock.spark import partition as cells
+from penstock.spark.partition import Cell
 
 from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told

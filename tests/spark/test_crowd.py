@@ -24,10 +24,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.engine.engine import Engine
 from penstock.plan.policies import JOINS, ROUTINGS, Policies
-from penstock.runtime.embedded import Engine
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.store import Store
+from penstock.spark.checkpoint import Store
+from penstock.spark.partition import Cell
 from tests.equivalence import crowd_rows
 from tests.equivalence.compare import unlike
 from tests.equivalence.crowd_case import Act, Action, Crowd, Push

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock
-from penstock.runtime.spark import file_sink, hadoop
-from penstock.runtime.spark.file_sink import ChangeFiles, ViewFiles
-from penstock.runtime.spark.table_sink import TableSink
+from penstock.spark import hadoop
+from penstock.spark.sinks import files
+from penstock.spark.sinks.files import ChangeFiles, ViewFiles
+from penstock.spark.sinks.tables import TableSink
 
 SCHEMA = "version INT, x INT"
 
@@ -397,6 +398,6 @@ def test_the_pointer_is_what_sparks_own_sink_writes(spark: SparkSession, tmp_pat
     theirs = (tmp_path / "out" / "_spark_metadata" / "0").read_text().splitlines()
     view_at(spark, tmp_path / "view")
     ours = (tmp_path / "view" / "_spark_metadata" / "0.compact").read_text().splitlines()
-    assert ours[0] == theirs[0] == file_sink.LOG_VERSION
+    assert ours[0] == theirs[0] == files.LOG_VERSION
     fields = [[part.split(":")[0] for part in line[1].split(",")] for line in (ours, theirs)]
     assert fields[0] == fields[1]

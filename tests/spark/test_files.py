@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 import penstock
-from penstock.data.types import Type
-from penstock.flow.partition import Axis, Routing
+from penstock.partitioning.placement import Axis, Routing
 from penstock.plan.expressions import Call, Column, Expression
-from penstock.runtime.spark import files
-from penstock.runtime.spark.folders import folder
-from penstock.runtime.spark.hashed import Share
-from penstock.runtime.spark.plans import can_hash
-from penstock.runtime.spark.routes import _cells
+from penstock.spark import parquet_reader
+from penstock.spark.flow_plan import can_hash
+from penstock.spark.parquet_folders import folder
+from penstock.spark.partition_filter import Share
+from penstock.spark.shuffle import _cells
+from penstock.types.data_type import Type
 
 from .test_sessions import Kept
 
@@ -129,12 +129,12 @@ def test_files_read_by_cells_and_by_spark(
                 made.rename_columns([n.upper() if number == 2 else n for n in made.column_names]), place
             )
     fitted: list[bool] = []
-    fits = files.fits
-    monkeypatch.setattr(files, "fits", lambda *told: fitted.append(fits(*told)) or fitted[-1])
+    fits = parquet_reader.fits
+    monkeypatch.setattr(parquet_reader, "fits", lambda *told: fitted.append(fits(*told)) or fitted[-1])
     by_cells = played(quick, tmp_path / "in", tmp_path / "1")
     assert fitted.count(False) == 1
     assert fitted.count(True) >= 4
-    monkeypatch.setattr(files, "MOST_CELLS", 0)
+    monkeypatch.setattr(parquet_reader, "MOST_CELLS", 0)
     by_spark = played(quick, tmp_path / "in", tmp_path / "2")
     assert by_cells == by_spark
     said, late, steps = by_cells

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.spark import host
-from penstock.runtime.spark.store import Store
+from penstock.spark import worker_process
+from penstock.spark.checkpoint import Store
 
 from .test_python_workers import Tree, state, stop, tree, wait_until  # noqa: F401 - a fixture
 
@@ -40,11 +40,11 @@ def started(tmp_path: Path, keeper: subprocess.Popen[bytes]) -> Iterator[subproc
 def running(tmp_path: Path, keeper: int, timeout: float = 0) -> Iterator[subprocess.Popen[bytes]]:
     """A worker process; with a timeout it watches the Python workers below its keeper."""
     Store(tmp_path).open(1)
-    mark = host.mark_of(tmp_path, FLOW)
+    mark = worker_process.mark_of(tmp_path, FLOW)
     mark.parent.mkdir()
     mark.touch()
-    with host.folder_of(tmp_path, FLOW) as folder:
-        command = [sys.executable, "-m", "penstock.runtime.spark.host", str(tmp_path), FLOW, str(tmp_path)]
+    with worker_process.folder_of(tmp_path, FLOW) as folder:
+        command = [sys.executable, "-m", "penstock.spark.worker_process", str(tmp_path), FLOW, str(tmp_path)]
         given = [*command, "0", "1", str(keeper), str(timeout)]
         with subprocess.Popen(given, stdin=subprocess.DEVNULL) as process:
             until = time.monotonic() + 60
@@ -71,12 +71,12 @@ def test_it_leaves_with_its_keeper(
 def test_it_leaves_when_the_driver_takes_its_mark_back(
     started: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    host.mark_of(tmp_path, FLOW).unlink()
+    worker_process.mark_of(tmp_path, FLOW).unlink()
     assert started.wait(20) == 0
 
 
 def test_it_leaves_when_its_socket_is_gone(started: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    with host.folder_of(tmp_path, FLOW) as folder:
+    with worker_process.folder_of(tmp_path, FLOW) as folder:
         folder.unlink("0.sock")
     assert started.wait(20) == 0
 

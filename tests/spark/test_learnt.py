@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.plan.join_tree import Demand
 from penstock.plan.policies import Policies
-from penstock.plan.trees import Demand
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.store import Store
+from penstock.spark import partition as cells
+from penstock.spark.checkpoint import Store
+from penstock.spark.partition import Cell
 from tests.priority.test_learnt import CHAIN, STREAMS, TEXT, rows
 
 from .test_sessions import Kept, told

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.set_aside_files import held_rows
+from penstock.spark.rejected_files import held_rows
 
 from .test_sessions import A, Kept
 from .test_stopped import run

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import local
+from penstock.spark import local
 
 
 def test_workers_run_this_python_unless_another_was_chosen(

@@ -254,7 +254,7 @@ def worker_processes(checkpoint: Path) -> list[int]:
                 line = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            if "penstock.runtime.spark.host" in line and f"\0{checkpoint}\0" in line:
+            if "penstock.spark.worker_process" in line and f"\0{checkpoint}\0" in line:
                 found.append(int(entry.name))
     return found
 

@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import files
-from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.plans import flowing
+from penstock.spark import parquet_reader
+from penstock.spark.declarations_log import Declared
+from penstock.spark.flow_plan import flowing
 from tests.equivalence.compare import difference
 from tests.equivalence.executions import drawn
 from tests.oracle.algebra import sql
@@ -32,7 +32,7 @@ from tests.oracle.trace import Cut, Heard, Trace, column, dicts, record
 from .flows import Flow, Played, draw
 
 FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 100, 1)
-USUAL = files.MOST_CELLS
+USUAL = parquet_reader.MOST_CELLS
 
 
 class OnSpark:
@@ -98,14 +98,14 @@ class OnSpark:
                 self.update(len(told.updates))
                 self.step(told.pushes, flush=last)
         finally:
-            files.MOST_CELLS = USUAL
+            parquet_reader.MOST_CELLS = USUAL
             self.stop()
         return self
 
     def step(self, pushes: Any, *, flush: bool) -> None:
         running = self.flow.running
         # Rows that wait in files are read by cells or by Spark, from step to step.
-        files.MOST_CELLS = self.chance.choice((0, USUAL))
+        parquet_reader.MOST_CELLS = self.chance.choice((0, USUAL))
         if running and (self.handle is None or not self.handle.isActive):
             self.handle = self.session.start(trigger={"processingTime": "0 seconds"})
         schema = self.flow.schema

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.flow import Flow
+from penstock.spark.driver import Flow
 
 QUERIES = {
     "of a": "SELECT x, COUNT(*) AS n FROM a [RANGE 10] GROUP BY x",

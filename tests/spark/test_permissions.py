@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.places import make_folder, whole
-from penstock.runtime.spark.store import Store
-from penstock.state.file import write
+from penstock.spark.checkpoint import Store
+from penstock.spark.filesystem import make_folder, whole
+from penstock.state.snapshot_file import write
 
 
 @pytest.fixture(autouse=True)

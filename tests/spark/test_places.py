@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.places import Remote, located, remove_all, uri, whole
+from penstock.spark.filesystem import Remote, located, remove_all, uri, whole
 
 from .test_rescale import BOUNDED
 from .test_sessions import Kept, declare, drawn, told

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock
-from penstock.runtime.spark.python_workers import LOOKS, PythonWorkers
-from penstock.runtime.spark.tasks import spark_process
+from penstock.spark.python_workers import LOOKS, PythonWorkers
+from penstock.spark.tasks import spark_process
 from tests.chaos.processes import children, command_line
 
 DAEMON = """

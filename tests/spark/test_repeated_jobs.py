@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import penstock
 from penstock.errors import StateError
-from penstock.runtime.spark.tasks import ATTEMPTS, run_again_if_worker_died
+from penstock.spark.tasks import ATTEMPTS, run_again_if_worker_died
 
 
 def dying(times: int, counted: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

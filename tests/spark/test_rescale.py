@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.flow import Flow
+from penstock.spark import partition as cells
+from penstock.spark.driver import Flow
 
 from .test_sessions import QUERIES, A, B, Kept, drawn, told
 

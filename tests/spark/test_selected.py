@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark import files, flow
-from penstock.runtime.spark.store import Store, read_segment
+from penstock.spark import driver, parquet_reader
+from penstock.spark.checkpoint import Store, read_segment
 
 from .test_sessions import A, Kept, told
 
@@ -27,8 +27,8 @@ def test_rows_and_columns_left_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_cells: bool
 ) -> None:
     """Whether cells read the files that rows wait in, or Spark does."""
-    monkeypatch.setattr(flow, "THIN", 0)
-    monkeypatch.setattr(files, "MOST_CELLS", 8 if by_cells else 0)
+    monkeypatch.setattr(driver, "THIN", 0)
+    monkeypatch.setattr(parquet_reader, "MOST_CELLS", 8 if by_cells else 0)
     rng = random.Random(5)
     rows = [
         {"ts": i - rng.randrange(25), "x": rng.choice([1, 2, None]), "y": rng.choice([0, 2, 2, 2, 2, 3, 4]), "s": rng.choice("pq")}

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
-from penstock.runtime.pipeline import Pipeline
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.shortage import is_shortage
-from penstock.runtime.spark.store import Store
-from penstock.runtime.spark.worker_link import Run
+from penstock.operators.pipeline import Pipeline
+from penstock.spark.checkpoint import Store
+from penstock.spark.partition import Cell
+from penstock.spark.resource_errors import is_shortage
+from penstock.spark.worker_link import Run
 
 from .test_cell import NUMBER, Driver
 from .test_sessions import drawn

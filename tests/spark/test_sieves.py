@@ -16,23 +16,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.flow.route import Router
-from penstock.flow.sieves import sieves
-from penstock.flow.stages import Stages, two_stages
+from penstock.ingest.convert import read_rows
+from penstock.partitioning.router import Router
+from penstock.partitioning.semijoin_filter import sieves
+from penstock.partitioning.stages import Stages, two_stages
+from penstock.plan.join_tree import Demand
 from penstock.plan.policies import Policies
-from penstock.plan.roots import Root
-from penstock.plan.trees import Demand
-from penstock.plan.upkeep import Upkeep
-from penstock.runtime.border import read_rows
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark import known as judged
-from penstock.runtime.spark import plans
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.declared import Declared
-from penstock.runtime.spark.known import Known, summed
-from penstock.runtime.spark.layout import INPUT
-from penstock.runtime.spark.plans import flowing
-from penstock.runtime.spark.store import Store
+from penstock.plan.query_root import Root
+from penstock.plan.state_upkeep import Upkeep
+from penstock.spark import driver_progress as judged
+from penstock.spark import flow_plan
+from penstock.spark import partition as cells
+from penstock.spark.checkpoint import Store
+from penstock.spark.declarations_log import Declared
+from penstock.spark.driver_progress import Known, summed
+from penstock.spark.flow_plan import flowing
+from penstock.spark.partition import Cell
+from penstock.spark.union_layout import INPUT
 from penstock.state.strings import Strings
 
 from .test_sessions import Kept, told
@@ -182,7 +182,7 @@ def test_the_same_answers(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cells, "LEAST_LOG", rng.choice([3000, 1 << 20]))
     monkeypatch.setattr(judged, "LEAST", rng.choice([20, 1 << 20]))
     monkeypatch.setattr(judged, "REST", 2)
-    monkeypatch.setattr(plans, "stages", cut)
+    monkeypatch.setattr(flow_plan, "stages", cut)
     query, demand = QUERIES[seed % len(QUERIES)], Demand.DOE if seed % 5 == 4 else Demand.JIT
     rows = drawn(rng, 80)
     driver = played(tmp_path, query, demand, rng, rows)
@@ -192,7 +192,7 @@ def test_the_same_answers(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_few_rows_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where c has one key in ten, few rows of a ⋈ b go to it."""
-    monkeypatch.setattr(plans, "stages", cut)
+    monkeypatch.setattr(flow_plan, "stages", cut)
     rows = drawn(random.Random(3), 160)
     for row in rows["b"]:
         row["y"] = row["ts"] % 40

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import StateError
-from penstock.runtime.spark import host, worker_link
-from penstock.runtime.spark.store import Store
-from penstock.runtime.spark.worker_link import Run, heartbeat, receive, send, wire_of, worker_timeout
+from penstock.spark import worker_link, worker_process
+from penstock.spark.checkpoint import Store
+from penstock.spark.worker_link import Run, heartbeat, receive, send, wire_of, worker_timeout
 
 from .test_cell import NUMBER, Driver
 from .test_sessions import drawn
@@ -35,23 +35,25 @@ def run() -> Run:
 def deliver(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deliver]:
     """Gives ten rows from a place on to cell 0, in a step of their own."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
-    monkeypatch.setattr(host, "_keeper", os.getpid)
+    monkeypatch.setattr(worker_process, "_keeper", os.getpid)
     driver, rows = Driver(tmp_path / "checkpoint"), drawn(1, 90)
-    mark = host.mark_of(driver.store.root, run.name)
+    mark = worker_process.mark_of(driver.store.root, run.name)
     mark.parent.mkdir()
     mark.touch()
 
     def given(begin: int) -> dict[str, Any]:
         header = driver.header(flush=False)
         table = driver.routed({name: part[begin : begin + 10] for name, part in rows.items()})[0]
-        return host.deliver(run, str(driver.store.root), 0, NUMBER, header, table.to_batches(), b"")[0]
+        return worker_process.deliver(
+            run, str(driver.store.root), 0, NUMBER, header, table.to_batches(), b""
+        )[0]
 
     yield given
     shutil.rmtree(mark.parent)
 
 
 def worker(run: Run, base: Path) -> int:
-    with host.folder_of(base, run.name) as folder:
+    with worker_process.folder_of(base, run.name) as folder:
         return int((folder.path / "0.lock").read_text())
 
 
@@ -71,7 +73,7 @@ def test_it_is_replaced_in_the_middle_of_a_step(
 ) -> None:
     deliver(0)
     stopped, sent = worker(run, tmp_path), threading.Event()
-    told = host.receive
+    told = worker_process.receive
 
     def stop_first(wire: Any) -> dict[str, Any]:
         """Just before the task begins to wait for its answer."""
@@ -80,7 +82,7 @@ def test_it_is_replaced_in_the_middle_of_a_step(
             os.kill(stopped, signal.SIGSTOP)
         return told(wire)
 
-    monkeypatch.setattr(host, "receive", stop_first)
+    monkeypatch.setattr(worker_process, "receive", stop_first)
     assert deliver(10)["step"] == 2
     assert worker(run, tmp_path) != stopped
 
@@ -110,7 +112,7 @@ def test_heartbeats_carry_a_task_over_a_long_step(monkeypatch: pytest.MonkeyPatc
 def test_a_busy_worker_answers_a_second_task(deliver: Deliver, run: Run, tmp_path: Path) -> None:
     """A task that connects and then says nothing keeps no other one waiting."""
     assert deliver(0)["step"] == 1
-    with host.folder_of(tmp_path, run.name) as folder, socket.socket(socket.AF_UNIX) as silent:
+    with worker_process.folder_of(tmp_path, run.name) as folder, socket.socket(socket.AF_UNIX) as silent:
         silent.connect(folder.address("0.sock"))
         before = worker(run, tmp_path)
         assert deliver(10)["step"] == 2
@@ -158,7 +160,7 @@ def workers(checkpoint: Path) -> list[int]:
                 line = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            if "penstock.runtime.spark.host" in line and f"\0{checkpoint}\0" in line:
+            if "penstock.spark.worker_process" in line and f"\0{checkpoint}\0" in line:
                 assert "blockmgr-" in line, "worker processes are reached in Spark's local directory"
                 found.append(int(entry.name))
     assert found

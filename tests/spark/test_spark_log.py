@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.spark import spark_log
+from penstock.spark import spark_log
 
 
 def _put(place: Path, text: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock
-from penstock.runtime.spark.handle import QUIET
+from penstock.spark.handle import QUIET
 
 TWO_STAGES = (
     "SELECT n, COUNT(*) AS m FROM (SELECT x, COUNT(*) AS n FROM a [RANGE 9] GROUP BY x) AS g GROUP BY n"

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.runtime.spark.store import Store
-from penstock.runtime.spark.table_updates import TableUpdates
+from penstock.spark.checkpoint import Store
+from penstock.spark.table_updates import TableUpdates
 
 NAMES = [{"k": 1, "n": "one"}, {"k": 2, "n": "two"}]
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import DataError, StateError
-from penstock.runtime.spark import handle
-from penstock.runtime.spark.cell import Cell
-from penstock.runtime.spark.epoch import KEPT, claim, must_hold
-from penstock.runtime.spark.store import Store
+from penstock.spark import handle
+from penstock.spark.checkpoint import Store
+from penstock.spark.fencing import KEPT, claim, must_hold
+from penstock.spark.partition import Cell
 
 from .test_cell import NUMBER, Driver
 from .test_sessions import Kept, drawn

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
-from penstock.runtime.spark import cell as cells
-from penstock.runtime.spark.cell import Cell
+from penstock.spark import partition as cells
+from penstock.spark.partition import Cell
 
 from .test_cell import NUMBER, Driver, straight
 from .test_sessions import drawn, told

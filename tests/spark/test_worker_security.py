@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StateError
-from penstock.runtime.spark import host
-from penstock.runtime.spark.private_folder import local_base
-from penstock.runtime.spark.worker_link import Run, greet_worker, peer, wire_of
+from penstock.spark import worker_process
+from penstock.spark.private_folder import local_base
+from penstock.spark.worker_link import Run, greet_worker, peer, wire_of
 
 from .test_cell import NUMBER, Driver
 from .test_sessions import drawn
@@ -35,8 +35,8 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     base = Path(tempfile.mkdtemp(prefix="penstock-shared-"))
     base.chmod(0o1777)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(base))
-    monkeypatch.setattr(host, "_keeper", os.getpid)
-    monkeypatch.setattr(host, "PATIENCE", 20.0)
+    monkeypatch.setattr(worker_process, "_keeper", os.getpid)
+    monkeypatch.setattr(worker_process, "PATIENCE", 20.0)
     yield base
     shutil.rmtree(base)
 
@@ -83,11 +83,11 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 def deliver(driver: Driver, run: Run, begin: int = 0) -> dict[str, object]:
     """A step of twenty rows to cell 0."""
     rows = {name: part[begin : begin + 20] for name, part in drawn(1, 90).items()}
-    mark = host.mark_of(driver.store.root, run.name)
+    mark = worker_process.mark_of(driver.store.root, run.name)
     mark.parent.mkdir(exist_ok=True)
     mark.touch()
     header, table = driver.header(flush=False), driver.routed(rows)[0]
-    return host.deliver(run, str(driver.store.root), 0, NUMBER, header, table.to_batches(), b"")[0]
+    return worker_process.deliver(run, str(driver.store.root), 0, NUMBER, header, table.to_batches(), b"")[0]
 
 
 # ---------------------------------------------------------------------- the directory
@@ -133,7 +133,7 @@ def test_a_link_in_place_of_a_file_changes_nothing(
     victim = tmp_path / "victim"
     victim.write_text("precious")
     run = Run()
-    with host.folder_of(shared, run.name) as folder:
+    with worker_process.folder_of(shared, run.name) as folder:
         place = folder.path / f"0.{kind}"
         place.hardlink_to(victim) if hard else place.symlink_to(victim)
         for flags in (os.O_WRONLY | os.O_APPEND, os.O_RDWR):
@@ -188,7 +188,7 @@ def test_a_task_of_another_user_is_refused(shared: Path) -> None:
 def test_a_worker_that_does_not_know_the_secret_gets_nothing(shared: Path, driver: Driver) -> None:
     """A process of the same user, as another program of his may be."""
     run, got = Run(timeout=5), []
-    with host.folder_of(shared, run.name) as folder, socket.socket(socket.AF_UNIX) as door:
+    with worker_process.folder_of(shared, run.name) as folder, socket.socket(socket.AF_UNIX) as door:
         door.bind(folder.address("0.sock"))
         door.listen()
 
@@ -212,7 +212,7 @@ def test_a_worker_that_does_not_know_the_secret_gets_nothing(shared: Path, drive
 def test_a_task_that_does_not_know_the_secret_is_not_served(shared: Path, driver: Driver) -> None:
     run = Run(timeout=20)
     assert deliver(driver, run)["step"] == 1
-    with host.folder_of(shared, run.name) as folder:
+    with worker_process.folder_of(shared, run.name) as folder:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
             link.connect(folder.address("0.sock"))
             with wire_of(link) as wire, pytest.raises(EOFError):
@@ -226,7 +226,7 @@ def test_a_task_that_does_not_know_the_secret_is_not_served(shared: Path, driver
 def test_the_secret_shows_nowhere(shared: Path, driver: Driver) -> None:
     run = Run()
     assert deliver(driver, run)["step"] == 1
-    with host.folder_of(shared, run.name) as folder:
+    with worker_process.folder_of(shared, run.name) as folder:
         process = int((folder.path / "0.lock").read_text())
         for entry in folder.path.iterdir():
             assert stat.S_IMODE(entry.stat().st_mode) & 0o077 == 0, entry
@@ -239,7 +239,7 @@ def test_the_secret_shows_nowhere(shared: Path, driver: Driver) -> None:
 
 def test_tasks_use_sparks_local_directory() -> None:
     """What Spark names to its Python workers; without Spark the temporary directory, checked as well."""
-    ask = "from penstock.runtime.spark.private_folder import local_base; print(local_base())"
+    ask = "from penstock.spark.private_folder import local_base; print(local_base())"
     environment = {k: v for k, v in os.environ.items() if k != "SPARK_LOCAL_DIRS"} | {"TMPDIR": "/var/tmp"}
     for more, expected in (({"SPARK_LOCAL_DIRS": "/tmp"}, "/tmp"), ({}, "/var/tmp")):
         told = subprocess.run(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.spark.store import Store
+from penstock.spark.checkpoint import Store
 
 
 @pytest.mark.parametrize("scheme", ["", "fsspec+file://"])

@@ -9,8 +9,8 @@ import pytest
 from tests.demand.hurried import hurried
 
 import penstock
-from penstock.kernels import chains
-from penstock.operators.fifo_join import FifoJoin, _alike
+from penstock.kernels.join import chains
+from penstock.operators.join.fifo_join import FifoJoin, _alike
 from penstock.state.stems import Stems
 
 STAR = "SELECT a.ts FROM a [RANGE 400], b [RANGE 300], c [RANGE 500] WHERE a.x = b.x AND a.y = c.y"
@@ -111,8 +111,8 @@ def test_all_enter_if_horizons_are_raised_by_them() -> None:
 
 
 def test_indexes_that_are_compared_lie_side_by_side() -> None:
-    from penstock.data.types import Type
     from penstock.state.arena import Arena
+    from penstock.types.data_type import Type
 
     drawn = random.Random(1)
     star = {(0, 1): 0, (0, 2): 1, (1, 0): 2, (2, 0): 3}

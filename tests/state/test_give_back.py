@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.data import sizes
+from penstock.types import sizes
 
 WINDOW = 100
 TWO = "SELECT a.v, b.x FROM a [RANGE 100], b [RANGE 100] WHERE a.v = b.v"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.data.batch import Batch
-from penstock.kernels import chains
-from penstock.kernels.hashing import spread
+from penstock.kernels.hash.mix import spread
+from penstock.kernels.join import chains
+from penstock.state.annotated_stems import SHORT, NotedStems
 from penstock.state.arena import Arena
-from penstock.state.noted import SHORT, NotedStems
 from penstock.state.stems import Stems
+from penstock.types.batch import Batch
 
 
 def found(stems: Stems, edge: int, index: int, key: int) -> list[int]:

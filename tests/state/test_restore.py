@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import penstock
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.durability.snapshot import Snapshot, dump, restore
+from penstock.engine.engine import Engine
 from penstock.errors import StateError
-from penstock.language import bind, parse
-from penstock.plan.roots import top
-from penstock.rules import optimize
-from penstock.runtime.embedded import Engine
-from penstock.runtime.snapshot import Snapshot, dump, restore
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.optimizer import optimize
+from penstock.plan.query_root import top
+from penstock.sql import bind, parse
 
 DECLARED = (
     "CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF 3",

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.durability.snapshot import Snapshot, read, write
 from penstock.errors import StateError
-from penstock.runtime.snapshot import Snapshot, read, write
-from penstock.state import file
+from penstock.state import snapshot_file
 
 SMALL = Snapshot(
     {"clock": -(2**61), "name": "ström", "none": None, "list": [1, [True]]},
@@ -132,11 +132,11 @@ def test_what_is_not_there_is_refused(path: Path) -> None:
 def test_another_format_is_refused(path: Path) -> None:
     write(SMALL, path)
     content = bytearray(path.read_bytes())
-    struct.pack_into("<I", content, 8, file.VERSION + 1)
+    struct.pack_into("<I", content, 8, snapshot_file.VERSION + 1)
     path.write_bytes(content)
     with pytest.raises(
         StateError,
-        match=f"written in format {file.VERSION + 1}, and this version of penstock reads format {file.VERSION}",
+        match=f"written in format {snapshot_file.VERSION + 1}, and this version of penstock reads format {snapshot_file.VERSION}",
     ):
         read(path)
 
@@ -145,7 +145,9 @@ def forged(path: Path, header: Any, body: bytes = b"") -> None:
     """A file whose checksums fit, whatever it says."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(
-        struct.pack("<8sIIQ", file.MAGIC, file.VERSION, zlib.crc32(text), len(text)) + text + body
+        struct.pack("<8sIIQ", snapshot_file.MAGIC, snapshot_file.VERSION, zlib.crc32(text), len(text))
+        + text
+        + body
     )
 
 
@@ -235,7 +237,7 @@ def test_a_failed_write_leaves_the_old_file(path: Path, monkeypatch: pytest.Monk
     elif call == "replace":
         monkeypatch.setattr(Path, "replace", fails)
     else:
-        monkeypatch.setattr(file, "write_to", fails)
+        monkeypatch.setattr(snapshot_file, "write_to", fails)
     with pytest.raises(StateError, match="state cannot be written: No space left on device"):
         write(Snapshot({"clock": 2}, {}), path)
     assert path.read_bytes() == before

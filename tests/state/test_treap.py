@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from penstock.data.batch import Array
-from penstock.kernels import treap
+from penstock.kernels.sets import treap
+from penstock.types.batch import Array
 
 N = 4096
 ORDERS = {

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.data import sizes
-from penstock.data.batch import Batch, Column
-from penstock.data.types import Type
-from penstock.plan.edges import Edge
-from penstock.plan.pattern import Pattern
-from penstock.plan.upkeep import Upkeep
-from penstock.state import view as views
+from penstock.plan.edge import Edge
+from penstock.plan.state_upkeep import Upkeep
+from penstock.plan.update_pattern import Pattern
+from penstock.state import answer_view as views
+from penstock.types import sizes
+from penstock.types.batch import Batch, Column
+from penstock.types.data_type import Type
 
 
 @pytest.mark.parametrize("large", [1, 8, 1 << 12])

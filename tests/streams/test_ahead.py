@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.language import CreateStream, bind, parse
 from penstock.plan.catalog import UNLIMITED, Catalog, Stream
+from penstock.sql import CreateStream, bind, parse
 
 NOW = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
 SECOND, DAY, YEAR = dt.timedelta(seconds=1), dt.timedelta(days=1), dt.timedelta(days=366)
@@ -145,7 +145,7 @@ def test_it_is_said_once_when_most_rows_are_late() -> None:
 
 
 def test_rows_set_aside_come_back_with_a_saved_state() -> None:
-    from penstock.runtime import snapshot
+    from penstock.durability import snapshot
 
     session, _ = connected("AHEAD AT MOST 10", "BIGINT")
     with pytest.warns(penstock.StreamWarning):

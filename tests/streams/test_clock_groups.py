@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import penstock
-from penstock.data.clock import EARLIEST
-from penstock.runtime.clock_groups import ClockGroups, Reading, risen
+from penstock.engine.clock_groups import ClockGroups, Reading, risen
+from penstock.types.event_time import EARLIEST
 
 STREAMS = "abcd"
 WINDOW = 40

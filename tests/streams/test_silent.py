@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import penstock
-from penstock.runtime import source
+from penstock.ingest import source
 
 JOIN = "SELECT a.x FROM a [RANGE 2], b [RANGE 2] WHERE a.x = b.x"
 

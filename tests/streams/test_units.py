@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from penstock.surfaces.cli import app
+from penstock.cli.main import app
 
 WHEN = dt.datetime(2023, 11, 14, 22, 13, 20)
 SECONDS = 1_700_000_000

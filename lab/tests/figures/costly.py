@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import penstock
-from penstock.flow.promote import Promote
+from penstock.overload.policy.promote import Promote
 from penstock_lab.figures.pp.costly import LOADS, WAYS, told
 
 STEPS = 80

@@ -10,8 +10,8 @@ from math import inf, nextafter
 from tests.priority.drawn import make
 from tests.priority.problems import worth
 
-from penstock.flow.promotion.exact import exact
-from penstock.flow.promotion.model import BACK_BURNER, Problem, Promotion, latency
+from penstock.overload.policy.promotion.exact import exact
+from penstock.overload.policy.promotion.model import BACK_BURNER, Problem, Promotion, latency
 from penstock_lab.searches.promotion_exhaustive import exhaustive
 from penstock_lab.searches.rank_order_pruning import rop
 

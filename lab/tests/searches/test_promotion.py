@@ -10,8 +10,8 @@ from lab.tests.searches.campaign import tried
 from tests.priority.drawn import make
 from tests.priority.problems import loaded, worth
 
-from penstock.flow.promotion.exact import exact
-from penstock.flow.promotion.model import Determinant, Problem, Route, Stage, promotion
+from penstock.overload.policy.promotion.exact import exact
+from penstock.overload.policy.promotion.model import Determinant, Problem, Route, Stage, promotion
 from penstock_lab.figures.pp.search import one_level, search_times
 from penstock_lab.searches.promotion_exhaustive import candidates, exhaustive, search_space
 from penstock_lab.searches.rank_order_pruning import rop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.kernels.jit import ix, kernel
+from penstock.kernels.compile import ix, kernel
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.kernels.jit import kernel, maker
+from penstock.kernels.compile import kernel, maker
 
 CODES, BYTES, FREE = 0, 1, 2
 """Places in `meta`: codes ever given, bytes used, codes on the free stack."""

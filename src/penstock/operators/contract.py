@@ -5,7 +5,7 @@
 - every input row has previous clock < ts <= now; batches are sorted by ts, within an instant '-' before '+';
 - the output obeys the same; rows have ts < exp; a '-' repeats the values and exp of a row sent before an
   earlier instant and not ended since;
-- nothing is sent about an end that happens as announced, except on *told* edges (`plan.edges`), where every end is a '-';
+- nothing is sent about an end that happens as announced, except on *told* edges (`plan.edge`), where every end is a '-';
 - what is returned is read before the next call; cutting a stretch of time into other steps changes nothing.
 """
 
@@ -18,11 +18,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.batch import Array, Batch, Column, Ints, Rows, concat
-from penstock.kernels.events import time_order
-from penstock.operators.evaluate import Evaluator
-from penstock.plan.upkeep import Upkeep
+from penstock.kernels.state.live_row_events import time_order
+from penstock.operators.expressions.evaluator import Evaluator
+from penstock.plan.state_upkeep import Upkeep
 from penstock.state.arena import Arena
+from penstock.types.batch import ABSENT, Array, Batch, Column, Ints, concat
 
 
 class Operator(Protocol):
@@ -44,27 +44,11 @@ class Site:
     """The first instant the query sees."""
     upkeep: Upkeep
     tells: bool
-    """Whether every end is to be told with a '-'; see `plan.edges`."""
+    """Whether every end is to be told with a '-'; see `plan.edge`."""
     may_move: bool
     """Another operator may take the place of this one: all that is read of a row is kept."""
 
 
-class Absent(Column):
-    """A column nobody downstream reads."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(np.empty(0, np.int8))
-
-    def take(self, rows: Rows, memo: dict[int, Rows] | None = None) -> Column:
-        return self
-
-    def slice(self, start: int, stop: int) -> Column:
-        return self
-
-
-ABSENT = Absent()
 _NO_TIMES: Ints = np.empty(0, np.int64)
 
 

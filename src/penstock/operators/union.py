@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.data.batch import Batch
 from penstock.operators.contract import together
+from penstock.types.batch import Batch
 
 
 class MergeUnion:

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.batch import Batch, Column, endless
-from penstock.data.clock import FOREVER
-from penstock.data.memory import plus
-from penstock.data.schema import Schema
-from penstock.data.types import Type
-from penstock.kernels.rows import displace
-from penstock.operators.abilities import Holding
-from penstock.operators.contract import ABSENT, Site, empty, in_order, placed, together
-from penstock.plan.inner import EXP, SIGN
+from penstock.kernels.state.count_window import displace
+from penstock.operators.capabilities import Holding
+from penstock.operators.contract import Site, empty, in_order, placed, together
+from penstock.plan.exchange_input import EXP, SIGN
 from penstock.plan.windows import Range
-from penstock.state import words
+from penstock.state import key_words
 from penstock.state.arena import Slab
-from penstock.state.pool import NO_SLOTS, Pool
-from penstock.state.registry import Registry
+from penstock.state.slot_pool import NO_SLOTS, Pool
+from penstock.state.value_ids import Registry
+from penstock.types.batch import ABSENT, Batch, Column, endless
+from penstock.types.data_type import Type
+from penstock.types.event_time import FOREVER
+from penstock.types.memory import plus
+from penstock.types.schema import Schema
 
 
 class RangeWindow:
@@ -118,7 +118,7 @@ class RowsWindow:
         self._types = [schema[i].type for i in partition]
         self._count = count
         self._pool = Pool(site.arena, site.name, [schema[i].type for i in stored])
-        self._keys = Registry(site.arena, f"{site.name}.key", words.width(self._types))
+        self._keys = Registry(site.arena, f"{site.name}.key", key_words.width(self._types))
         self._rows = Slab(
             site.arena, f"{site.name}.slot", ts=(np.int64, 0), later=(np.int32, -1), plus=(np.int64, -1)
         )
@@ -144,7 +144,7 @@ class RowsWindow:
             return empty(self._width)
         slots = self._pool.take([batch.columns[i] for i in self._stored], n)
         self._rows.fit(self._pool.capacity)
-        gids = self._keys.ids(words.rows([batch.columns[i] for i in self._partition], self._types, n))
+        gids = self._keys.ids(key_words.rows([batch.columns[i] for i in self._partition], self._types, n))
         self._groups.fit(self._keys.capacity)
         rows, groups = self._rows, self._groups
         rows["ts"][slots] = batch.ts

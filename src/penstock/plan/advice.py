@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.plan.nodes import Aggregate, AntiJoin, Except, Node, OuterJoin, Relation, Reliable, Windowed
-from penstock.plan.pattern import Pattern, group_root, is_lookup, judge, judge_query, pattern
+from penstock.plan.nodes import (
+    Aggregate,
+    AntiJoin,
+    Except,
+    Node,
+    OuterJoin,
+    Relation,
+    Reliable,
+    Windowed,
+)
+from penstock.plan.update_pattern import (
+    Pattern,
+    group_root,
+    is_lookup,
+    judge,
+    judge_query,
+    pattern,
+)
 
 
 def causes(root: Node) -> list[Node]:

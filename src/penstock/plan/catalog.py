@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.data.clock import LATEST
-from penstock.data.schema import Schema
-from penstock.data.types import Type
 from penstock.plan.function_hash import PYTHON, function_hash
+from penstock.types.data_type import Type
+from penstock.types.event_time import LATEST
+from penstock.types.schema import Schema
 
 UNLIMITED = LATEST
 """As `Stream.ahead`: rows may be any time ahead."""

@@ -46,9 +46,9 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
-from penstock.plan.pattern import is_table
 from penstock.plan.selectivity import distinct, selectivity
 from penstock.plan.statistics import HORIZON, MOST_MATCHES, Statistics, unit
+from penstock.plan.update_pattern import is_table
 from penstock.plan.windows import Range, Rows
 
 
@@ -92,7 +92,7 @@ class Estimate:
 def estimate(node: Node, statistics: Statistics, *, negative: bool = False) -> Estimate:
     """The node and all below it.
 
-    >>> from penstock.language import bind, parse
+    >>> from penstock.sql import bind, parse
     >>> from penstock.plan.catalog import Catalog
     >>> catalog = Catalog()
     >>> for name in "ab":

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.data import limits
 from penstock.errors import PlanError
+from penstock.types import limits
 
 _running = threading.local()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.data.types import Type
 from penstock.plan.advice import advice
 from penstock.plan.nodes import (
     Aggregate,
@@ -25,8 +24,9 @@ from penstock.plan.nodes import (
     Union,
     Windowed,
 )
-from penstock.plan.pattern import Judged, group_root, is_table, judge, judge_query
+from penstock.plan.update_pattern import Judged, group_root, is_table, judge, judge_query
 from penstock.plan.windows import Range, Rows
+from penstock.types.data_type import Type
 
 
 def title(node: Node) -> str:

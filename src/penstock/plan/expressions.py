@@ -1,8 +1,8 @@
 """Typed, bound, immutable expressions.
 
 A `Column` names a position in the schema of the node's input (for a join: the inputs' schemas one
-after the other). Everything that computes is a `Call`; `plan.functions` builds calls and checks types,
-`operators.evaluate` runs them. SQL's three-valued logic holds throughout.
+after the other). Everything that computes is a `Call`; `plan.function_signatures` builds calls and checks types,
+`operators.expressions.evaluator` runs them. SQL's three-valued logic holds throughout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.data.types import Type
+from penstock.types.data_type import Type
 
 Value = bool | int | float | str | None
 """A literal: strings stay text here; timestamps, intervals and dates are integers."""

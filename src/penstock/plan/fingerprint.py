@@ -32,7 +32,7 @@ from penstock.plan.nodes import (
     ToStream,
     Union,
     Windowed,
-)  # fmt: skip
+)
 
 _FUNCTION = re.compile(r"udf:(\w+)")
 _SYMMETRIC = {"=", "<>", "+", "*", "and", "or", "is_distinct", "is_not_distinct"}
@@ -42,7 +42,7 @@ _TURNED = {">": "<", ">=": "<="}
 def fingerprint(node: Node) -> str:
     """A short name for what a plan computes.
 
-    >>> from penstock.language import bind, parse
+    >>> from penstock.sql import bind, parse
     >>> from penstock.plan.catalog import Catalog
     >>> catalog = Catalog()
     >>> (made,) = parse("CREATE STREAM a (ts BIGINT, x INT, y INT) WATERMARK ts DELAY OF 0")

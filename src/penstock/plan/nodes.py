@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.data.schema import Field, Schema
-from penstock.data.types import Type
 from penstock.plan.catalog import Stream, Table
 from penstock.plan.expressions import (
     Aggregation,
@@ -24,6 +22,8 @@ from penstock.plan.expressions import (
     shifted,
 )
 from penstock.plan.windows import Window
+from penstock.types.data_type import Type
+from penstock.types.schema import Field, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Reliable:
-    """The answers of a GROUP BY from as many levels, best first, as make a reliable sample (`plan.sampling`).
+    """The answers of a GROUP BY from as many levels, best first, as make a reliable sample (`plan.sample_columns`).
 
     Keys and aggregates, then: `__rank` of the best row used, `__subsets` (a bit a level, insignificant rows last), how many rows
     there would have been in these levels and how many there were, the bounds of every aggregate, and what share of the whole

@@ -13,7 +13,7 @@ _PASSES_NULL = frozenset(("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "
 def rejects_nulls(predicate: Expression, missing: Container[int]) -> bool:
     """Whether a predicate cannot be true where all these columns are NULL.
 
-    >>> from penstock.data.types import Type
+    >>> from penstock.types.data_type import Type
     >>> x, y = (Column(i, Type.INT, n) for i, n in enumerate("xy"))
     >>> over = Call(">", (x, y), Type.BOOLEAN)
     >>> rejects_nulls(over, [1]), rejects_nulls(Call("is_null", (y,), Type.BOOLEAN), [1])

@@ -24,7 +24,7 @@ class Policies:
     share: bool = True
     """Queries share what they have in common. What state there is hangs on it."""
     routing: str = "thompson"
-    """In which order rows visit the operators of an eddy (`flow.routing`)."""
+    """In which order rows visit the operators of an eddy (`sharing.routing_policy`)."""
     join: str = "auto"
     """Where joins of streams are made: "auto", "eddy": with others; else by themselves."""
     seed: int = 0
@@ -32,21 +32,21 @@ class Policies:
     budget: int | None = None
     """Work units of a step; None: as many as it takes."""
     allocation: str = "prefer"
-    """Who gets them if they do not reach for all (`flow.allocation`)."""
+    """Who gets them if they do not reach for all (`overload.policy.allocation`)."""
     significance: str = "impartial"
-    """What a rank of one query is worth beside a rank of another (`flow.significance`)."""
+    """What a rank of one query is worth beside a rank of another (`overload.policy.rank_scale`)."""
     guaranteed: float = 0.05
     """Of a step's units, what every query with work gets whatever the order; if there are many, the same for all."""
     sampling: bool = True
-    """With a budget, ranked groups answer from partial populations and say so (`plan.partial`)."""
+    """With a budget, ranked groups answer from partial populations and say so (`plan.sampled_aggregate`)."""
     sampling_error: float = 0.1
     """How far their means may be off."""
     sampling_relative: bool = False
     """As a share of the mean."""
     sampling_memory: int | None = None
-    """Rows of windows that such groups may hold; None: all there are (`runtime.above`)."""
+    """Rows of windows that such groups may hold; None: all there are (`overload.ordered_downstream`)."""
     keep_dropped: int = 0
-    """Rows that are kept of what is dropped, by query, until somebody asks (`flow.aside`); 0: they are counted, and of rows only what the query reads is
+    """Rows that are kept of what is dropped, by query, until somebody asks (`overload.dropped_rows`); 0: they are counted, and of rows only what the query reads is
     kept."""
 
     def __post_init__(self) -> None:

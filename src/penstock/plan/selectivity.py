@@ -14,7 +14,7 @@ _RANGES = {"<", "<=", ">", ">=", "like", "between", "starts_with", "ends_with", 
 def selectivity(predicate: Expression, values: Sequence[float], statistics: Statistics) -> float:
     """The share that passes; `values`: how many values each column of the rows takes.
 
-    >>> from penstock.data.types import Type
+    >>> from penstock.types.data_type import Type
     >>> from penstock.plan.expressions import Call
     >>> x, five = Column(0, Type.INT, "x"), Literal(5, Type.INT)
     >>> [selectivity(Call(f, (x, five), Type.BOOLEAN), [20.0], Statistics()) for f in ("=", "<>", "<")]

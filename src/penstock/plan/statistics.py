@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.data.clock import MICROSECONDS
-from penstock.data.types import Type
 from penstock.plan.catalog import Stream, Table
+from penstock.types.data_type import Type
+from penstock.types.event_time import MICROSECONDS
 
 DISTINCT = 100.0
 """Values of a column of which nothing is known."""
@@ -39,7 +39,7 @@ HORIZON = 10_000.0
 class Statistics:
     """Streams, tables and columns by their names in lower case.
 
-    >>> from penstock.data.schema import Field
+    >>> from penstock.types.schema import Field
     >>> a = Stream("A", (Field("ts", Type.BIGINT), Field("x", Type.INT)), 0)
     >>> known = Statistics(rates={"a": 3.0}, distincts={("a", "x"): 7.0})
     >>> known.rate(a), known.distinct(a, 1), Statistics().rate(a), Statistics().distinct(a, 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.data.clock import LATEST, MICROSECONDS
+from penstock.types.event_time import LATEST, MICROSECONDS
 
 if TYPE_CHECKING:
-    from penstock.plan.pattern import Pattern
+    from penstock.plan.update_pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Unbounded:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The window of an inner input (`plan.inner`): its rows are changes, which carry their ends and signs."""
+    """The window of an inner input (`plan.exchange_input`): its rows are changes, which carry their ends and signs."""
 
     pattern: Pattern
     """That of the edge whose changes they are."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data import sizes
-from penstock.data.batch import Array, Batch, Column
-from penstock.data.memory import room
-from penstock.data.types import Type
 from penstock.errors import StateError
 from penstock.state.renumbering import Renumbering
+from penstock.types import sizes
+from penstock.types.batch import Array, Batch, Column
+from penstock.types.data_type import Type
+from penstock.types.memory import room
 
 
 class Arena:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.data import sizes
-from penstock.data.batch import Array, Ints
-from penstock.data.clock import EARLIEST, FOREVER
-from penstock.kernels import calendar as kernels
-from penstock.plan.upkeep import Upkeep
+from penstock.kernels.state import calendar as kernels
+from penstock.plan.state_upkeep import Upkeep
 from penstock.state.arena import Arena, power_of_two
 from penstock.state.renumbering import Renumbering
+from penstock.types import sizes
+from penstock.types.batch import Array, Ints
+from penstock.types.event_time import EARLIEST, FOREVER
 
 MOST = 1 << 20
 EAGER_CROWD = 0.25

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.batch import Array
 from penstock.state.arena import Arena
-from penstock.state.registry import Ids, Registry
+from penstock.state.value_ids import Ids, Registry
+from penstock.types.batch import Array
 
 NOBODY, EVERYBODY = range(2)
 _ALL = np.uint64(2**64 - 1)

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 
-from penstock.data import sizes
-from penstock.data.batch import Ints
-from penstock.data.clock import FOREVER
-from penstock.state.pool import NO_SLOTS, Slots
+from penstock.state.slot_pool import NO_SLOTS, Slots
+from penstock.types import sizes
+from penstock.types.batch import Ints
+from penstock.types.event_time import FOREVER
 
 
 class Panes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.data import sizes
-from penstock.data.batch import Array
+from penstock.types import sizes
+from penstock.types.batch import Array
 
 SPARSE = 8
 """Times what is in use, from which room shrinks."""

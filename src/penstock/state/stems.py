@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data import sizes
-from penstock.data.batch import Array, Batch, Column, Ints
-from penstock.data.types import Type
-from penstock.kernels import chains
-from penstock.kernels.hashing import shift_of
+from penstock.kernels.hash.mix import shift_of
+from penstock.kernels.join import chains
 from penstock.state.arena import Arena, power_of_two
-from penstock.state.frame import Frame
+from penstock.state.payload import Frame
 from penstock.state.renumbering import shrunk
+from penstock.types import sizes
+from penstock.types.batch import Array, Batch, Column, Ints
+from penstock.types.data_type import Type
 
 USED, TAIL, ROOM, BASE, WIDTH = chains.USED, chains.TAIL, chains.ROOM, chains.BASE, chains.WIDTH
 OWNER, FIELD, HEADS, SHIFT, LINK = chains.OWNER, chains.FIELD, chains.HEADS, chains.SHIFT, chains.LINK
@@ -32,7 +32,7 @@ TIMES = 4
 
 class Stems:
     """`types[i]` are the payload columns of edge i, `keys[i]` the number of its indexes, `more[i]` of words behind them. `lazy`: rows
-    enter an index when it is asked (`kernels.cycles`).
+    enter an index when it is asked (`kernels.join.cyclic`).
 
     `alike`: pairs of indexes that are asked for the same keys. Their buckets lie side by side: a row that looks another edge up and then enters its
     own has both in one cache line. Where there are such pairs every bucket has room for two.

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.data import sizes
-from penstock.data.batch import Array, Column, Mask
 from penstock.errors import DataError
 from penstock.kernels import strings as kernels
 from penstock.kernels.strings import BYTES, CODES, FREE
 from penstock.state.arena import Arena
+from penstock.types import sizes
+from penstock.types.batch import Array, Column, Mask
 
 Codes = NDArray[np.int32]
 

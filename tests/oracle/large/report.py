@@ -41,7 +41,7 @@ def script(case: Case, index: int, tau: int | None) -> str:
     lines += ["", f"s = penstock.connect({options})"]
     if case.cells:
         lines += [
-            "from penstock.runtime.cells import Cells",
+            "from penstock.testing.local_cells import Cells",
             f"s.engine = Cells(s.catalog, {case.cells}, upkeep=s.options.upkeep, policies=s.options.policies)",
         ]
     lines += [f"s.execute({s.ddl(case.timestamps)!r})" for s in case.streams]

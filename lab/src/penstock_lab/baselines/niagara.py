@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.data.memory import room, taken
+from penstock.types.memory import room, taken
 from penstock_lab.baselines.stocks import DECLARATIONS, SELECTED, STOCK
 from penstock_lab.benchmarks import changes
 from penstock_lab.reference import njit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.flow.allocation import Moment, place
-from penstock.flow.promote import Promote
+from penstock.overload.policy.allocation import Moment, place
+from penstock.overload.policy.promote import Promote
 
 
 class Fixed(Promote):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.plan.trees import Pairs
+from penstock.plan.join_tree import Pairs
 from penstock_lab.benchmarks import workload
 from penstock_lab.benchmarks.workload import Workload
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.batch import Column, Ints
-from penstock.data.types import Type
-from penstock.flow.assessment import Assessment
-from penstock.flow.scheduler import BLOCK
-from penstock.operators.evaluate import Evaluator
+from penstock.operators.expressions.evaluator import Evaluator
+from penstock.overload.criteria import Assessment
+from penstock.overload.scheduler import BLOCK
 from penstock.plan.expressions import Call, Expression, Literal
 from penstock.plan.expressions import Column as ColumnName
 from penstock.state.strings import Strings
+from penstock.types.batch import Column, Ints
+from penstock.types.data_type import Type
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.report import Tell
 

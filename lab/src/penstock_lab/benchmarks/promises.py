@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.plan.policies import Policies
-from penstock.runtime.cells import Cells
+from penstock.testing.local_cells import Cells
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.report import Tell
 

@@ -5,14 +5,14 @@ The engine would choose one plan for both texts of Query 5. To compare its choic
 
 from __future__ import annotations
 
-from penstock.language import Select, bind, parse
-from penstock.plan.roots import top
-from penstock.rules.flatten_joins import flatten_joins
-from penstock.rules.merge_projections import merge_projections
-from penstock.rules.push_filters import push_filters
-from penstock.rules.reject import reject
-from penstock.surfaces.query import Query
-from penstock.surfaces.session import Session
+from penstock.api.query import Query
+from penstock.api.session import Session
+from penstock.optimizer.flatten_joins import flatten_joins
+from penstock.optimizer.merge_projections import merge_projections
+from penstock.optimizer.push_down_predicates import push_filters
+from penstock.optimizer.reject_unsupported import reject
+from penstock.plan.query_root import top
+from penstock.sql import Select, bind, parse
 
 RULES = (push_filters, flatten_joins, push_filters, merge_projections, reject)
 """Those that every plan needs; what stands above what, they leave alone."""

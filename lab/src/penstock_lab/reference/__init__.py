@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.data.memory import room
+from penstock.types.memory import room
 from penstock_lab.benchmarks.workload import Events
 from penstock_lab.benchmarks.workload import Keys as Column
 

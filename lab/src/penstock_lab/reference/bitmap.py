@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.memory import room
+from penstock.types.memory import room
 from penstock_lab.benchmarks.standing.workload import Ranges
 from penstock_lab.reference import njit
 from penstock_lab.reference.bitmap_tables import BLOCK, CELLS, SIDES, Tile, tiles

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.memory import aligned
+from penstock.types.memory import aligned
 from penstock_lab.benchmarks.standing.workload import Range, Ranges
 
 Array = NDArray[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.data.memory import room
+from penstock.types.memory import room
 from penstock_lab.benchmarks import changes
 from penstock_lab.benchmarks.workload import Events, Workload
 from penstock_lab.reference import Keys, fit, njit, ring_size

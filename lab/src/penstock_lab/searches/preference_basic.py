@@ -7,8 +7,8 @@ Cost       ways × values.
 
 from __future__ import annotations
 
-from penstock.flow.preference.model import Plan, Problem, judged
-from penstock.flow.preference.search import settle
+from penstock.overload.policy.preference.model import Plan, Problem, judged
+from penstock.overload.policy.preference.search import settle
 
 
 def basic(problem: Problem) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from penstock.flow.preference.model import Level, Places, Plan, Problem, judged, merit
+from penstock.overload.policy.preference.model import Level, Places, Plan, Problem, judged, merit
 
 
 def singles(problem: Problem) -> list[Level]:

@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from operator import getitem, le
 
-from penstock.flow.promotion.model import Problem, Promotion, merit, promotion
+from penstock.overload.policy.promotion.model import Problem, Promotion, merit, promotion
 
 
 def search_space(problem: Problem) -> int:

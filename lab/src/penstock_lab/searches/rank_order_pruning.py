@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from math import inf
 
-from penstock.flow.promotion.model import Problem, Promotion, promotion
+from penstock.overload.policy.promotion.model import Problem, Promotion, promotion
 
 
 def rop(problem: Problem) -> Promotion:

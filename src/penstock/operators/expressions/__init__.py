@@ -1,1 +1,1 @@
-"""How expressions run: one module per family of functions, put together by `operators.evaluate`."""
+"""How expressions run: one module per family of functions, put together by `operators.expressions.evaluator`."""

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.data.batch import Array, Column, Mask
-from penstock.data.types import Type
-from penstock.operators.expressions.parts import Builder, Pair, Part, Run, partial, strict
-from penstock.operators.expressions.texts import PerCode, per_code
-from penstock.operators.expressions.times import DAY, HOUR, MINUTE, SECOND
+from penstock.operators.expressions.compiled import Builder, Pair, Part, Run, partial, strict
+from penstock.operators.expressions.strings import PerCode, per_code
+from penstock.operators.expressions.timestamps import DAY, HOUR, MINUTE, SECOND
 from penstock.plan.expressions import Call
-from penstock.plan.instants import parse_timestamp
-from penstock.state.arrow import to_arrow
+from penstock.plan.timestamp_text import parse_timestamp
+from penstock.state.arrow_columns import to_arrow
 from penstock.state.strings import Strings
+from penstock.types.batch import Array, Column, Mask
+from penstock.types.data_type import Type
 
 _BOUND = {Type.TINYINT: 2**7, Type.SMALLINT: 2**15, Type.INT: 2**31, Type.BIGINT: 2**63}
 _WHOLE = re.compile(r"\s*([+-]?\d+)(?:\.\d*)?\s*", re.ASCII)

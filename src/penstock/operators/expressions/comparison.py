@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Column, Mask
-from penstock.data.types import Type
-from penstock.operators.expressions.parts import Builder, Pair, Part, Run, strict
-from penstock.operators.expressions.texts import PerCode, per_code
+from penstock.operators.expressions.compiled import Builder, Pair, Part, Run, strict
+from penstock.operators.expressions.strings import PerCode, per_code
 from penstock.plan.expressions import Call
 from penstock.plan.expressions import Column as ColumnName
 from penstock.state.strings import Strings
+from penstock.types.batch import Array, Column, Mask
+from penstock.types.data_type import Type
 
 Compare = Callable[[Array, Array], Mask]
 

@@ -7,11 +7,8 @@ from functools import reduce
 
 import numpy as np
 
-from penstock.data.batch import Array, Column, Mask
-from penstock.data.memory import room
-from penstock.data.types import Type
 from penstock.operators.expressions.comparison import equality, greater
-from penstock.operators.expressions.parts import (
+from penstock.operators.expressions.compiled import (
     Builder,
     Pair,
     Part,
@@ -26,6 +23,9 @@ from penstock.operators.expressions.parts import (
 )
 from penstock.plan.expressions import Call
 from penstock.state.strings import Strings
+from penstock.types.batch import Array, Column, Mask
+from penstock.types.data_type import Type
+from penstock.types.memory import room
 
 Test = Callable[[Sequence[Column], int], Mask]
 """Rows for which something is TRUE."""

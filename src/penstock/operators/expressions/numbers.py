@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.data.batch import Array, Mask
-from penstock.data.clock import FIRST_MICROSECOND, LAST_MICROSECOND
-from penstock.data.types import Type
-from penstock.operators.expressions.parts import Builder, Function, Nullable, Part, Run, partial, strict
+from penstock.operators.expressions.compiled import (
+    Builder,
+    Function,
+    Nullable,
+    Part,
+    Run,
+    partial,
+    strict,
+)
 from penstock.plan.expressions import Call, Expression, Literal
+from penstock.types.batch import Array, Mask
+from penstock.types.data_type import Type
+from penstock.types.event_time import FIRST_MICROSECOND, LAST_MICROSECOND
 
 _MIN = np.iinfo(np.int64).min
 _WIDTH = {Type.TINYINT: 7, Type.SMALLINT: 15, Type.INT: 31, Type.DATE: 31, Type.BOOLEAN: 1}

@@ -57,7 +57,7 @@ FULL = Extent(
 
 def bench(*, quick: bool, tell: Tell) -> dict[str, Any]:
     """The JSON object of the command line."""
-    from penstock.runtime.spark.local import local_spark
+    from penstock.spark.local import local_spark
 
     extent = QUICK if quick else FULL
     began = time.perf_counter()

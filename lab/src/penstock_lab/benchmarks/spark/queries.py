@@ -40,7 +40,7 @@ def ranges(number: int) -> list[tuple[int, int]]:
 
 def bench(*, quick: bool, tell: Tell) -> dict[str, Any]:
     """The JSON object of the command line."""
-    from penstock.runtime.spark.local import local_spark
+    from penstock.spark.local import local_spark
 
     turns, batches = (2, 3) if quick else (3, 6)
     spark = local_spark("local[2]", "penstock bench")

@@ -30,7 +30,7 @@ Tell = Callable[[str], None]
 
 def bench(*, quick: bool, tell: Tell) -> dict[str, Any]:
     """The JSON object of the command line."""
-    from penstock.runtime.spark.local import local_spark
+    from penstock.spark.local import local_spark
 
     turns, batches = (4, 6) if quick else (10, 10)
     spark = local_spark("local[2]", "penstock bench")

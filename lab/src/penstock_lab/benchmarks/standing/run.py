@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
-from penstock.data.memory import taken
+from penstock.types.memory import taken
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.benchmarks.report import Tell, steady
 from penstock_lab.benchmarks.runs import now

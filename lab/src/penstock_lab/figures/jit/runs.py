@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.operators.fifo_join import FifoJoin
-from penstock.operators.tree_join import TreeJoin
+from penstock.operators.join.fifo_join import FifoJoin
+from penstock.operators.join.tree_join import TreeJoin
 from penstock_lab.benchmarks.runs import now
 from penstock_lab.figures.cacq.chart import Data, Sample
 from penstock_lab.figures.jit.plans import Setting

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.flow.promote import Promote
+from penstock.overload.policy.promote import Promote
 from penstock_lab.baselines.places import First, Last, Never
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.figures.bars import at_least

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from time import process_time
 
-from penstock.flow.promotion.exact import exact
-from penstock.flow.promotion.model import Determinant, Problem, Promotion, Route, Stage
+from penstock.overload.policy.promotion.exact import exact
+from penstock.overload.policy.promotion.model import Determinant, Problem, Promotion, Route, Stage
 from penstock_lab.searches.promotion_exhaustive import candidates, exhaustive
 from penstock_lab.searches.rank_order_pruning import rop
 

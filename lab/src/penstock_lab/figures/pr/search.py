@@ -10,8 +10,8 @@ from dataclasses import replace
 from time import process_time
 from typing import Any
 
-from penstock.flow.preference.model import Plan, Problem
-from penstock.flow.preference.search import pruned
+from penstock.overload.policy.preference.model import Plan, Problem
+from penstock.overload.policy.preference.search import pruned
 from penstock_lab.benchmarks.points import Point
 from penstock_lab.figures.bars import at_most
 from penstock_lab.figures.cacq.chart import Chart, Data, Sample, Sizes

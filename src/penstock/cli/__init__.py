@@ -1,0 +1,1 @@
+"""The command line: `main` holds the commands' options, each other module what one command does."""

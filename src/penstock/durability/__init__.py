@@ -1,0 +1,1 @@
+"""Saving the state of an engine and restoring it."""

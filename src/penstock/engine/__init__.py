@@ -1,0 +1,1 @@
+"""Runs registered queries: streams in, a clock, answers out."""

@@ -1,0 +1,1 @@
+"""Statistics of running queries, and plans that replace others as data change."""

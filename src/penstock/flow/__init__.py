@@ -1,1 +1,0 @@
-"""What queries share and where their rows go: placements over cells, routing of rows."""

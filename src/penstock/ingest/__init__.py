@@ -1,0 +1,1 @@
+"""From rows that users push to columns of a stream: conversion, watermarks, rejected rows."""

@@ -1,0 +1,1 @@
+"""Running values of groups over sliding windows."""

@@ -1,0 +1,1 @@
+"""Grouped filters over many queries, and lineage bitmaps."""

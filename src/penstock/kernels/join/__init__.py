@@ -1,0 +1,1 @@
+"""Probe loops over hash chains."""

@@ -1,0 +1,1 @@
+"""DISTINCT, INTERSECT and EXCEPT, with and without ALL."""

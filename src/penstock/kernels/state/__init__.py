@@ -1,0 +1,1 @@
+"""Structures that state is made of: expiry calendars, live rows, value tables."""

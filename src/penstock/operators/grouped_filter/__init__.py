@@ -1,0 +1,1 @@
+"""Predicates of many queries over one expression, evaluated together (Madden et al. 2002, §3.1)."""

@@ -1,0 +1,1 @@
+"""Joins: multiway, FIFO, trees, anti joins, and how their predicates are taken apart."""

@@ -1,0 +1,1 @@
+"""Execution under a budget: the most important results first (Works 2013)."""

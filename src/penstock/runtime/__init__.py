@@ -1,1 +1,0 @@
-"""Running plans: in this process (`embedded`); the same cell runs inside Spark."""

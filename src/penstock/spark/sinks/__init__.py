@@ -1,0 +1,1 @@
+"""Where answers go on Spark: files, tables, Kafka, functions."""

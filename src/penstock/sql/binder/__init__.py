@@ -1,0 +1,1 @@
+"""Resolves names and types: from a parsed statement to a plan."""

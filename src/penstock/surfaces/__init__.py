@@ -1,1 +1,0 @@
-"""What users touch: the session, the command line, the benchmarks."""
