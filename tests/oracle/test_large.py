@@ -18,17 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from .algebra import ToStream, is_grouped
+from .algebra import Select, StreamSource, ToStream, Window, is_grouped
 from .algebra import tables as tables_of
 from .check import same
 from .coverage import EXPECTED_LARGE, counted_large
 from .large import campaign, course, draw
 from .large.check import Mismatch, check_case, judge
-from .large.course import END, LARGE, Case, Look, Push
+from .large.course import END, LARGE, Advance, Case, Look, Push, Register
+from .large.data import Series
+from .large.data import Stream as LargeStream
 from .large.play import Heard, Trace, record
 from .large.report import script
 from .large.shrink import smallest
 from .model import Version, World
+from .scalar import Col
 from .schema import Schema, Stream, Table
 from .twin import answer
 
@@ -175,6 +178,38 @@ def test_one_missing_row_is_noticed(spoil: Callable[[Heard], None]) -> None:
             judge(case, trace)
         noticed += 1
     assert noticed >= 5
+
+
+def shown_instead(due: list[tuple[float, float]], shown: list[tuple[float, float]]) -> tuple[Case, Trace]:
+    """A query over the rows that are due, and a trace in which others are shown instead."""
+    columns = zip("gd", zip(*due, strict=True), strict=True)
+    series = [Series(name, "DOUBLE", f"np.array({values}) * 4") for name, values in columns]
+    stream = LargeStream("a", len(due), (Series("ts", "TIME", "i"), *series))
+    items = Col("t1", "g", "DOUBLE"), Col("t1", "d", "DOUBLE")
+    query = Select(items, (StreamSource("a", "t1", Window("range", 100)),))
+    case = Case(0, (stream,), (query,), (Register(0), Push("a", 0, len(due)), Advance(9), Look(0)))
+    trace = record(case)
+    assert sorted(as_rows(trace.queries[0].snapshots[9])) == sorted(due)
+    trace.queries[0].snapshots[9] = pa.table(dict(zip(("c0", "c1"), zip(*shown, strict=True), strict=True)))
+    return case, trace
+
+
+def test_rounding_of_one_column_does_not_mix_up_rows() -> None:
+    """Groups with the same STDDEV but for its last digit, and different averages (large seed 40000465)."""
+    judge(*shown_instead([(0.75, -1.0), (0.75, 1.0)], [(0.75 + 2**-51, -1.0), (0.75 + 2**-52, 1.0)]))
+
+
+@pytest.mark.parametrize("wrong", [0.75 + 1e-8, float("inf"), float("nan")])
+def test_more_than_rounding_is_noticed(wrong: float) -> None:
+    case, trace = shown_instead([(0.75, -1.0), (0.75, 1.0)], [(wrong, -1.0), (0.75 + 2**-52, 1.0)])
+    with pytest.raises(Mismatch, match="snapshot"):
+        judge(case, trace)
+
+
+def test_values_exchanged_between_rows_are_noticed() -> None:
+    case, trace = shown_instead([(0.75, -1.0), (0.5, 1.0)], [(0.75, 1.0), (0.5, -1.0)])
+    with pytest.raises(Mismatch, match="snapshot"):
+        judge(case, trace)
 
 
 @pytest.mark.parametrize("kind", ["istream", "dstream", "rstream"])
