@@ -41,10 +41,9 @@ from scripts import kafka
 
 import penstock
 from penstock.spark.frames import drop_file
-
-from . import damage, outputs
-from .job import CELLS, KAFKA, QUERIES, REPLACED, SPARK_GONE, TAKEN_OVER, declared
-from .processes import (
+from tests.chaos import damage, outputs
+from tests.chaos.job import CELLS, KAFKA, QUERIES, REPLACED, SPARK_GONE, TAKEN_OVER, declared
+from tests.chaos.processes import (
     WORKER,
     children,
     command_line,
@@ -56,8 +55,8 @@ from .processes import (
     send,
     workers,
 )
-from .small_disk import SmallDisk
-from .torn_tasks import KINDS, TOPIC
+from tests.chaos.small_disk import SmallDisk
+from tests.chaos.torn_tasks import KINDS, TOPIC
 
 ROWS = 40
 """Of each stream in one file."""

@@ -31,8 +31,7 @@ import penstock
 from penstock.spark import parquet_reader
 from penstock.spark.local import local_spark
 from penstock.spark.parquet_folders import Folders
-
-from .torn_tasks import Torn
+from tests.chaos.torn_tasks import Torn
 
 DECLARED = """
 CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) {a} WATERMARK ts DELAY OF INTERVAL 5;

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from .job import ALL, FORMATS, TABLE, TABLE_VIEW, TOPIC, VIEW, WAREHOUSE
+from tests.chaos.job import ALL, FORMATS, TABLE, TABLE_VIEW, TOPIC, VIEW, WAREHOUSE
 
 Rows = Counter[tuple[Any, ...]]
 

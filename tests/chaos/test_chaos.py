@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests import needed
-
-from . import damage
-from .campaign import DISK, run
-from .small_disk import SmallDisk
+from tests.chaos import damage
+from tests.chaos.campaign import DISK, run
+from tests.chaos.small_disk import SmallDisk
 
 
 @pytest.mark.slow

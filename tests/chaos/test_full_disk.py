@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from tests.chaos.small_disk import SmallDisk
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
-
-from .small_disk import SmallDisk
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .campaign import added, claimed, in_words
+from tests.chaos.campaign import added, claimed, in_words
 
 
 def result(**given: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from .drawn import answers, make, trees
-from .hurried import hurried
+from tests.demand.drawn import answers, make, trees
+from tests.demand.hurried import hurried
 
 
 def tried(seed: int) -> str:

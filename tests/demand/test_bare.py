@@ -13,12 +13,11 @@ import penstock
 from penstock.kernels.tree import climb as kernel
 from penstock.operators.join.tree_join import TreeJoin
 from penstock_lab.figures.jit.plans import BUSHY, Setting
+from tests.demand.drawn import GRAPHS, Case, Changes, answers, make, push, pushes, session, trees
+from tests.demand.hurried import change
+from tests.demand.test_equal import joins
+from tests.demand.test_gate import run, snapshots
 from tests.equivalence.test_restarts import Restarts
-
-from .drawn import GRAPHS, Case, Changes, answers, make, push, pushes, session, trees
-from .hurried import change
-from .test_equal import joins
-from .test_gate import run, snapshots
 
 
 def with_changes(case: Case, rng: random.Random, share: float, **options: object) -> tuple[Changes, set[int]]:

@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from .drawn import Case, make, push, session
+from tests.demand.drawn import Case, make, push, session
 
 
 def alive(case: Case, clock: int) -> list[tuple[int, ...]]:

@@ -9,9 +9,8 @@ import pytest
 
 from penstock.api.session import Session
 from penstock.operators.join.tree_join import TreeJoin
-
-from .campaign import tried
-from .drawn import GRAPHS, answers, make, trees
+from tests.demand.campaign import tried
+from tests.demand.drawn import GRAPHS, answers, make, trees
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 10
 BLOCK = 20

@@ -13,10 +13,9 @@ import penstock
 from penstock.kernels.tree import climb as kernel
 from penstock.operators.join.tree_join import TreeJoin
 from penstock_lab.figures.jit.plans import BUSHY, Setting, fruitful
-
-from .drawn import Case, Changes, answers, make, push, pushes, session, trees
-from .test_duck import alive
-from .test_equal import joins
+from tests.demand.drawn import Case, Changes, answers, make, push, pushes, session, trees
+from tests.demand.test_duck import alive
+from tests.demand.test_equal import joins
 
 SEEDS = range(940_000, 940_060)
 

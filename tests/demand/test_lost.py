@@ -7,8 +7,7 @@ from typing import Any
 import penstock
 from penstock.api.query import Query
 from penstock.api.session import Session
-
-from .test_equal import joins
+from tests.demand.test_equal import joins
 
 CLIQUE = """
 CREATE STREAM a (ts BIGINT, b INT, c INT, d INT) WATERMARK ts DELAY OF INTERVAL 0;

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import penstock
-
-from .hurried import change
-from .test_equal import joins
-from .test_gate import rest
+from tests.demand.hurried import change
+from tests.demand.test_equal import joins
+from tests.demand.test_gate import rest
 
 NAMES = "abcd"
 PAIRS = [(i, j) for i in range(4) for j in range(i + 1, 4)]

@@ -10,10 +10,9 @@ import pytest
 from penstock.api.session import Session
 from penstock.kernels.tree import climb as kernel
 from penstock.types import sizes
+from tests.demand.drawn import Case, Changes, answers, make, push, pushes, session
+from tests.demand.test_equal import joins
 from tests.equivalence.test_restarts import Restarts
-
-from .drawn import Case, Changes, answers, make, push, pushes, session
-from .test_equal import joins
 
 SEEDS = range(920_000, 920_012)
 

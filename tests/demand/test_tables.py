@@ -10,9 +10,8 @@ import pytest
 import penstock
 from penstock.api.session import Session
 from penstock.operators.join.multiway_join import MultiwayJoin
+from tests.demand.test_equal import joins
 from tests.equivalence.test_restarts import Restarts
-
-from .test_equal import joins
 
 DECLARED = "CREATE TABLE t (x INT, w INT); CREATE RETROACTIVE TABLE r (x INT, w INT)"
 QUERIES = (

@@ -19,12 +19,11 @@ from penstock.operators.join.fifo_join import FifoJoin
 from penstock.plan.join_tree import Demand, Tree
 from penstock.plan.state_upkeep import Upkeep
 from penstock.spark.declarations_log import Declared
+from tests.demand.drawn import GRAPHS, answers, make
+from tests.demand.hurried import hurried
+from tests.demand.test_duck import alive, snapshots
+from tests.demand.test_restarts import with_restarts
 from tests.equivalence.test_restarts import Restarts
-
-from .drawn import GRAPHS, answers, make
-from .hurried import hurried
-from .test_duck import alive, snapshots
-from .test_restarts import with_restarts
 
 DEMANDS = ("off", "doe", "jit")
 

@@ -23,14 +23,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
+from tests.equivalence.compare import unlike
+from tests.equivalence.crowd_case import Act, Crowd, Push, draw
+from tests.equivalence.crowd_play import Said, Session, among, by_itself
+from tests.equivalence.crowd_queries import Asked
 from tests.oracle.check import same
 from tests.oracle.shrink import consistent, least
 from tests.oracle.streams import Advance, Update
-
-from .compare import unlike
-from .crowd_case import Act, Crowd, Push, draw
-from .crowd_play import Said, Session, among, by_itself
-from .crowd_queries import Asked
 
 LARGE = {20: 70, 39: 200}
 """Crowds that need more bits than a word has: one in so many of a soak."""

@@ -6,12 +6,11 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from tests.equivalence import crowd_rows
+from tests.equivalence.crowd_queries import Asked, Writer
 from tests.oracle.schema import Schema
 from tests.oracle.streams import Advance, Arrival, Update, cut
 from tests.oracle.trace import dicts
-
-from . import crowd_rows
-from .crowd_queries import Asked, Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,14 @@ from math import copysign
 from typing import Any
 
 import penstock
+from tests.equivalence.crowd_case import Act, Crowd, Feed, Push
+from tests.equivalence.crowd_queries import functions
+from tests.equivalence.executions import drawn
 from tests.oracle.case import Case
 from tests.oracle.model import World
 from tests.oracle.replay import Change, Row
 from tests.oracle.streams import Advance
 from tests.oracle.trace import feed, read_changes, rows_of
-
-from .crowd_case import Act, Crowd, Feed, Push
-from .crowd_queries import functions
-from .executions import drawn
 
 ROUTINGS = ("thompson", "tickets", "fixed", "random", "worst")
 KEEPER = "SELECT ts FROM {0} [NOW]"

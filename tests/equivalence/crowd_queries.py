@@ -11,13 +11,12 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.equivalence import crowd_rows
 from tests.oracle import features
 from tests.oracle.algebra import patterns, sql
 from tests.oracle.queries import Maker
 from tests.oracle.scalar import moment
 from tests.oracle.schema import STRINGS, Schema
-
-from . import crowd_rows
 
 Column = tuple[str, str]
 """As it is written, and its type."""

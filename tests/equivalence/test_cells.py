@@ -15,12 +15,11 @@ from penstock.partitioning.stages import Stages, stages, two_stages
 from penstock.plan.catalog import Catalog
 from penstock.plan.query_root import Root
 from penstock.testing.local_cells import Cells
+from tests.equivalence.compare import difference
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
 from tests.oracle.trace import Cut, Trace, record
-
-from .compare import difference
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 4
 BLOCK = 20

@@ -13,9 +13,8 @@ import pytest
 
 import penstock
 from penstock.types import sizes
-
-from .crowd import Differs, Outcome, check, smaller
-from .crowd_case import Act, Crowd, draw
+from tests.equivalence.crowd import Differs, Outcome, check, smaller
+from tests.equivalence.crowd_case import Act, Crowd, draw
 
 CROWDS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 15, 1)
 BLOCK = 5

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
+from tests.equivalence.crowd_play import by_itself
+from tests.equivalence.crowd_queries import Writer
 from tests.oracle.schema import Schema, Stream
-
-from .crowd_play import by_itself
-from .crowd_queries import Writer
 
 COLUMNS = (("ts", "TIME"), ("k", "INT"), ("x", "INT"), ("y", "BIGINT"), ("d", "DOUBLE"), ("s", "STRING"))
 SCHEMA = Schema((Stream("a", COLUMNS), Stream("b", COLUMNS)))

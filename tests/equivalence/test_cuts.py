@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.equivalence.compare import difference
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch
 from tests.oracle.streams import Arrival, Register
 from tests.oracle.trace import Cut, Trace, record
-
-from .compare import difference
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 5
 BLOCK = 10

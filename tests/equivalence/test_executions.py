@@ -11,12 +11,11 @@ import penstock
 from penstock.errors import StateError
 from penstock.plan.state_upkeep import Expiry, Upkeep
 from penstock.spark.declarations_log import Declared
+from tests.equivalence.executions import EXECUTIONS
+from tests.equivalence.test_cuts import hold
 from tests.oracle import case as cases
 from tests.oracle.check import judge
 from tests.oracle.trace import Cut, record
-
-from .executions import EXECUTIONS
-from .test_cuts import hold
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 10
 BLOCK = 10

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.types import sizes
+from tests.equivalence.test_cuts import hold
 from tests.oracle import case as cases
 from tests.oracle.trace import Cut, record
-
-from .test_cuts import hold
 
 
 @pytest.mark.parametrize("ways", ["join", "join3", "join4"])

@@ -21,15 +21,14 @@ from penstock.plan.nodes import Query as Bound
 from penstock.plan.query_root import top
 from penstock.plan.rank_levels import levels_of
 from penstock.sql import bind, parse
+from tests.equivalence.compare import difference
+from tests.equivalence.executions import drawn
 from tests.oracle import case as cases
 from tests.oracle.case import Case
 from tests.oracle.check import Mismatch, same
 from tests.oracle.model import World
 from tests.oracle.streams import Drop, Update, cut
 from tests.oracle.trace import Cut, Heard, Trace, feed, leave, listen, sample_steps
-
-from .compare import difference
-from .executions import drawn
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 3
 BLOCK = 20

@@ -7,11 +7,10 @@ from itertools import combinations, product
 
 import pytest
 
+from tests.equivalence.test_cuts import hold
 from tests.oracle import case as cases
 from tests.oracle.check import judge
 from tests.oracle.trace import Cut, record
-
-from .test_cuts import hold
 
 SETTINGS = {
     "join": ("auto", "eddy", "tree", "mjoin"),

@@ -12,11 +12,10 @@ from penstock.durability.snapshot import dump, read, restore, write
 from penstock.engine.engine import Engine
 from penstock.plan.catalog import Catalog
 from penstock.testing.local_cells import Cells
+from tests.equivalence.test_cells import cut_anywhere, told
 from tests.oracle import case as cases
 from tests.oracle.check import Mismatch
 from tests.oracle.trace import Cut, record
-
-from .test_cells import cut_anywhere, told
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 6
 BLOCK = 10

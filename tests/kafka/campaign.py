@@ -25,8 +25,7 @@ from scripts import kafka
 import penstock
 from penstock.spark.checkpoint import read_json
 from penstock.spark.local import local_spark
-
-from .scenarios import BEGIN, QUERIES, SCHEMA, Topics, drawn, embedded, expected, message, told
+from tests.kafka.scenarios import BEGIN, QUERIES, SCHEMA, Topics, drawn, embedded, expected, message, told
 
 NAMES = ("volume", "bought", "silent")
 ROWS = 40

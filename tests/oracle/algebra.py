@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from .scalar import Agg, Col, Expr, Micros, interval, ours, walk
+from tests.oracle.scalar import Agg, Col, Expr, Micros, interval, ours, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from . import case as cases
-from . import features
-from .case import Case
-from .check import Mismatch, Tally, check_case
-from .report import describe, example
-from .shrink import smallest
-from .trace import Cut
+from tests.oracle import case as cases
+from tests.oracle import features
+from tests.oracle.case import Case
+from tests.oracle.check import Mismatch, Tally, check_case
+from tests.oracle.report import describe, example
+from tests.oracle.shrink import smallest
+from tests.oracle.trace import Cut
 
 PATIENCE = 20.0
 """Seconds of the processor after which a case counts as hanging; most take a few hundredths."""

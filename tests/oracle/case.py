@@ -6,14 +6,14 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from . import features, schema, streams
-from .algebra import Query, ToStream
-from .algebra import streams as streams_of
-from .model import World, play
-from .queries import Maker
-from .schema import Schema
-from .streams import Event
-from .twin import answer
+from tests.oracle import features, schema, streams
+from tests.oracle.algebra import Query, ToStream
+from tests.oracle.algebra import streams as streams_of
+from tests.oracle.model import World, play
+from tests.oracle.queries import Maker
+from tests.oracle.schema import Schema
+from tests.oracle.streams import Event
+from tests.oracle.twin import answer
 
 
 @dataclass(frozen=True, slots=True)

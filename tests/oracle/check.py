@@ -13,14 +13,13 @@ from typing import Any, Self
 from penstock.api.options import Options
 from penstock.plan.catalog import Catalog
 from penstock.testing.local_cells import Cells
-
-from . import duck, lifetimes
-from .algebra import Relation, ToStream, is_grouped, patterns, streams, tables
-from .case import Case
-from .model import BEGINNING, END, World
-from .replay import Breach, Change, Row, views
-from .scalar import Value
-from .trace import Cut, Heard, Trace, record
+from tests.oracle import duck, lifetimes
+from tests.oracle.algebra import Relation, ToStream, is_grouped, patterns, streams, tables
+from tests.oracle.case import Case
+from tests.oracle.model import BEGINNING, END, World
+from tests.oracle.replay import Breach, Change, Row, views
+from tests.oracle.scalar import Value
+from tests.oracle.trace import Cut, Heard, Trace, record
 
 Answers = dict[int, list[Row]]
 MOST_INSTANTS = 400
@@ -38,7 +37,7 @@ class Mismatch(AssertionError):
         super().__init__(what)
 
     def __str__(self) -> str:
-        from .report import describe
+        from tests.oracle.report import describe
 
         return describe(self)
 

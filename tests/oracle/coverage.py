@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from . import case as cases
-from . import features
-from .large import draw
-from .large.course import LARGE
+from tests.oracle import case as cases
+from tests.oracle import features
+from tests.oracle.large import draw
+from tests.oracle.large.course import LARGE
 
 
 def counted(seeds: range) -> Counter[str]:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
-
-from .check import same
-from .replay import Change, Row, View
-from .scalar import Value, moment
-from .schema import Columns, native
-from .trace import read_changes, rows_of
+from tests.oracle.check import same
+from tests.oracle.replay import Change, Row, View
+from tests.oracle.scalar import Value, moment
+from tests.oracle.schema import Columns, native
+from tests.oracle.trace import read_changes, rows_of
 
 Sent = tuple[Value, ...]
 """(op, ts, exp, column, …)"""

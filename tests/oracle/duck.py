@@ -12,11 +12,11 @@ from functools import cache
 import duckdb
 import pyarrow as pa
 
-from .algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
-from .model import World
-from .scalar import DUCK_TYPES, duck
-from .schema import Columns
-from .twin import Row, canonical
+from tests.oracle.algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
+from tests.oracle.model import World
+from tests.oracle.scalar import DUCK_TYPES, duck
+from tests.oracle.schema import Columns
+from tests.oracle.twin import Row, canonical
 
 _ARROW = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_()}
 

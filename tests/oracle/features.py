@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from .algebra import (
+from tests.oracle.algebra import (
     Query,
     Select,
     SetOp,
@@ -17,8 +17,8 @@ from .algebra import (
     expressions,
     own_sources,
     streams,
-)  # fmt: skip
-from .scalar import Agg, Call, Col, walk
+)
+from tests.oracle.scalar import Agg, Call, Col, walk
 
 SCALARS = {
     "arithmetic": ("+", "-", "*", "/", "%", "neg", "abs", "floor", "ceil"),

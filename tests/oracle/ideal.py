@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from .algebra import ToStream, is_grouped, key_positions, patterns
-from .case import Case
-from .check import moments
-from .duck import Oracle
-from .lifetimes import Due
-from .lifetimes import changes as due_changes
-from .replay import Change, Row
-from .trace import Heard, Trace
+from tests.oracle.algebra import ToStream, is_grouped, key_positions, patterns
+from tests.oracle.case import Case
+from tests.oracle.check import moments
+from tests.oracle.duck import Oracle
+from tests.oracle.lifetimes import Due
+from tests.oracle.lifetimes import changes as due_changes
+from tests.oracle.replay import Change, Row
+from tests.oracle.trace import Heard, Trace
 
 
 def perfect(case: Case) -> Trace:

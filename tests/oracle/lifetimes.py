@@ -12,11 +12,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .algebra import Query, Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource, sql
-from .model import BEGINNING, END, World
-from .replay import Row
-from .scalar import Env, evaluate
-from .twin import Moment, aliases, canonical, holds, ordered
+from tests.oracle.algebra import (
+    Query,
+    Relation,
+    Select,
+    SetOp,
+    Source,
+    StreamSource,
+    SubSource,
+    TableSource,
+    sql,
+)
+from tests.oracle.model import BEGINNING, END, World
+from tests.oracle.replay import Row
+from tests.oracle.scalar import Env, evaluate
+from tests.oracle.twin import Moment, aliases, canonical, holds, ordered
 
 Due = tuple[str, int, int | None, Row]
 """(op, ts, exp, row)"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .algebra import Query, streams
-from .schema import Row, Schema
-from .streams import Advance, Arrival, Event, Register, Update
+from tests.oracle.algebra import Query, streams
+from tests.oracle.schema import Row, Schema
+from tests.oracle.streams import Advance, Arrival, Event, Register, Update
 
 BEGINNING = -(2**62)
 """Stands for minus infinity: before every instant."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from .algebra import (
+from tests.oracle.algebra import (
     Anti,
     Query,
     Relation,
@@ -23,8 +23,8 @@ from .algebra import (
     Window,
     with_windows,
 )
-from .scalar import Agg, Call, Col, Expr, Lit, Micros
-from .schema import STRINGS, Schema
+from tests.oracle.scalar import Agg, Call, Col, Expr, Lit, Micros
+from tests.oracle.schema import STRINGS, Schema
 
 FAMILY = {"INT": "INT", "BIGINT": "INT", "TINYINT": "INT", "SMALLINT": "INT", "FLOAT": "DOUBLE"}
 MOST_STREAMS = 8

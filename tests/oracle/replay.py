@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from .scalar import Value
+from tests.oracle.scalar import Value
 
 Row = tuple[Value, ...]
 

@@ -6,16 +6,16 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from .algebra import is_grouped, key_positions, patterns, sql, streams
-from .case import Case
-from .duck import Oracle
-from .model import BEGINNING, World
-from .replay import Row
-from .scalar import moment
-from .streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
+from tests.oracle.algebra import is_grouped, key_positions, patterns, sql, streams
+from tests.oracle.case import Case
+from tests.oracle.duck import Oracle
+from tests.oracle.model import BEGINNING, World
+from tests.oracle.replay import Row
+from tests.oracle.scalar import moment
+from tests.oracle.streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
 
 if TYPE_CHECKING:
-    from .check import Mismatch
+    from tests.oracle.check import Mismatch
 
 
 def describe(m: Mismatch) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from .scalar import Micros, Value, interval, moment
+from tests.oracle.scalar import Micros, Value, interval, moment
 
 Columns = tuple[tuple[str, str], ...]
 Row = tuple[Value, ...]

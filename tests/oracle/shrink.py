@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from .algebra import Query, Relation, Select, SetOp, SubSource, ToStream, streams, tables
-from .case import Case
-from .scalar import Agg, Call, Expr, walk
-from .schema import Schema
-from .streams import Arrival, Drop, Event, Nothing, Register, Update
+from tests.oracle.algebra import Query, Relation, Select, SetOp, SubSource, ToStream, streams, tables
+from tests.oracle.case import Case
+from tests.oracle.scalar import Agg, Call, Expr, walk
+from tests.oracle.schema import Schema
+from tests.oracle.streams import Arrival, Drop, Event, Nothing, Register, Update
 
 C = TypeVar("C")
 

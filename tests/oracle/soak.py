@@ -27,10 +27,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from penstock.types import sizes
-
-from . import campaign, features
-from .large import campaign as large_campaign
-from .large import draw
+from tests.oracle import campaign, features
+from tests.oracle.large import campaign as large_campaign
+from tests.oracle.large import draw
 
 LEAST, MOST = 50_000, 1_000_000
 """Rows of a large case."""

@@ -11,10 +11,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from . import algebra
-from . import schema as schemas
-from .algebra import Query
-from .schema import Row, Schema, Table
+from tests.oracle import algebra
+from tests.oracle import schema as schemas
+from tests.oracle.algebra import Query
+from tests.oracle.schema import Row, Schema, Table
 
 
 @dataclass(frozen=True, slots=True)

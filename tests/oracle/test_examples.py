@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from .drawn import Drawn
+from tests.oracle.drawn import Drawn
 
 A = "CREATE STREAM a (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0"
 AB = f"{A}; CREATE STREAM b (ts BIGINT, k INT, x INT) WATERMARK ts DELAY OF INTERVAL 0"

@@ -18,22 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from .algebra import Select, StreamSource, ToStream, Window, is_grouped
-from .algebra import tables as tables_of
-from .check import same
-from .coverage import EXPECTED_LARGE, counted_large
-from .large import campaign, course, draw
-from .large.check import Mismatch, check_case, judge
-from .large.course import END, LARGE, Advance, Case, Look, Push, Register
-from .large.data import Series
-from .large.data import Stream as LargeStream
-from .large.play import Heard, Trace, record
-from .large.report import script
-from .large.shrink import smallest
-from .model import Version, World
-from .scalar import Col
-from .schema import Schema, Stream, Table
-from .twin import answer
+from tests.oracle.algebra import Select, StreamSource, ToStream, Window, is_grouped
+from tests.oracle.algebra import tables as tables_of
+from tests.oracle.check import same
+from tests.oracle.coverage import EXPECTED_LARGE, counted_large
+from tests.oracle.large import campaign, course, draw
+from tests.oracle.large.check import Mismatch, check_case, judge
+from tests.oracle.large.course import END, LARGE, Advance, Case, Look, Push, Register
+from tests.oracle.large.data import Series
+from tests.oracle.large.data import Stream as LargeStream
+from tests.oracle.large.play import Heard, Trace, record
+from tests.oracle.large.report import script
+from tests.oracle.large.shrink import smallest
+from tests.oracle.model import Version, World
+from tests.oracle.scalar import Col
+from tests.oracle.schema import Schema, Stream, Table
+from tests.oracle.twin import answer
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::penstock.StreamWarning"

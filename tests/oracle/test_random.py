@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from . import campaign
+from tests.oracle import campaign
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600"))
 BLOCK = 25

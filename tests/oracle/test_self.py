@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from . import case as cases
-from . import features
-from .algebra import ToStream, is_grouped, key_positions
-from .case import Case
-from .check import Mismatch, judge, moments, same
-from .coverage import EXPECTED, counted
-from .duck import Oracle
-from .ideal import perfect
-from .shrink import smallest
-from .streams import Arrival, cut
-from .trace import Trace
-from .twin import answer
+from tests.oracle import case as cases
+from tests.oracle import features
+from tests.oracle.algebra import ToStream, is_grouped, key_positions
+from tests.oracle.case import Case
+from tests.oracle.check import Mismatch, judge, moments, same
+from tests.oracle.coverage import EXPECTED, counted
+from tests.oracle.duck import Oracle
+from tests.oracle.ideal import perfect
+from tests.oracle.shrink import smallest
+from tests.oracle.streams import Arrival, cut
+from tests.oracle.trace import Trace
+from tests.oracle.twin import answer
 
 SEEDS = range(600)
 

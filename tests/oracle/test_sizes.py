@@ -8,9 +8,8 @@ from dataclasses import fields
 import pytest
 
 from penstock.types import sizes
-
-from . import campaign
-from .large import campaign as large
+from tests.oracle import campaign
+from tests.oracle.large import campaign as large
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "600")) // 4
 BLOCK = 25

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from .algebra import ToStream, is_grouped, key_positions, patterns, sql
-from .case import Case
-from .features import constructs
-from .model import BEGINNING, World
-from .replay import Breach, Change, Row
-from .scalar import NAN, Value, moment
-from .schema import Columns, Schema, native
-from .streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
+from tests.oracle.algebra import ToStream, is_grouped, key_positions, patterns, sql
+from tests.oracle.case import Case
+from tests.oracle.features import constructs
+from tests.oracle.model import BEGINNING, World
+from tests.oracle.replay import Breach, Change, Row
+from tests.oracle.scalar import NAN, Value, moment
+from tests.oracle.schema import Columns, Schema, native
+from tests.oracle.streams import Advance, Arrival, Drop, Nothing, Register, Update, cut
 
 
 @dataclass

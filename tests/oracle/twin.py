@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
-from .model import BEGINNING, World
-from .scalar import NAN, Env, Expr, Value, evaluate, walk
-from .scalar import Col as Column
+from tests.oracle.algebra import Relation, Select, SetOp, Source, StreamSource, SubSource, TableSource
+from tests.oracle.model import BEGINNING, World
+from tests.oracle.scalar import NAN, Env, Expr, Value, evaluate, walk
+from tests.oracle.scalar import Col as Column
 
 Row = tuple[Value, ...]
 Stamped = tuple[Row, int]

@@ -29,9 +29,8 @@ from penstock.spark.local import local_spark
 from tests.chaos.campaign import drawn
 from tests.chaos.job import QUERIES, declared
 from tests.chaos.processes import kill, workers
-
-from .mounted import Volatile, mounted
-from .volatile import Loss
+from tests.powercut.mounted import Volatile, mounted
+from tests.powercut.volatile import Loss
 
 LONGEST_RUN = 400
 """Operations on files between two cuts, at most; a step takes some fifty."""

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from .volatile import Inode, VolatileFileSystem
+from tests.powercut.volatile import Inode, VolatileFileSystem
 
 MAX_WRITE = 1 << 17
 _LARGEST_REQUEST = MAX_WRITE + (1 << 14)

@@ -19,9 +19,8 @@ from pathlib import Path
 from unittest import mock
 
 from penstock.spark import partition as cells
-
-from .local_flow import Life, Rows, expected, input_rows
-from .recorded import Disk, PowerCut
+from tests.powercut.local_flow import Life, Rows, expected, input_rows
+from tests.powercut.recorded import Disk, PowerCut
 
 MOST_LIVES = 30
 """Cuts of one flow before it is left alone to the end."""

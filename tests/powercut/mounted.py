@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from . import fuse
-from .volatile import Loss, VolatileFileSystem
+from tests.powercut import fuse
+from tests.powercut.volatile import Loss, VolatileFileSystem
 
 
 class Volatile:

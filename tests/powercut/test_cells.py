@@ -13,11 +13,10 @@ from penstock.errors import StateError
 from penstock.spark import partition as cells
 from penstock.spark.partition import Cell
 from tests import needed
-from tests.spark.test_cell import NUMBER, Driver, straight
+from tests.powercut.mounted import Volatile, mounted
+from tests.powercut.volatile import Loss
+from tests.spark.test_partition import NUMBER, Driver, straight
 from tests.spark.test_sessions import drawn, told
-
-from .mounted import Volatile, mounted
-from .volatile import Loss
 
 CUTS = (0, 12, 25, 38, 50, 60, 60)
 """Where the rows are cut into steps; the last has none."""

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.spark import filesystem
-
-from .local_campaign import campaign
-from .recorded import Disk, PowerCut
+from tests.powercut.local_campaign import campaign
+from tests.powercut.recorded import Disk, PowerCut
 
 
 def _change(root: Path) -> None:

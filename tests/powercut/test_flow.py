@@ -10,8 +10,7 @@ import pytest
 
 from penstock.spark.local import local_spark
 from tests import needed
-
-from .campaign import run
+from tests.powercut.campaign import run
 
 
 @pytest.mark.slow

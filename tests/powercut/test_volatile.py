@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import needed
-
-from .mounted import Volatile, mounted
-from .volatile import Loss
+from tests.powercut.mounted import Volatile, mounted
+from tests.powercut.volatile import Loss
 
 
 @pytest.fixture

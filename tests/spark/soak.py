@@ -22,10 +22,9 @@ import pyarrow.parquet as pq
 
 import penstock
 from penstock.spark.local import local_spark
-
-from . import soak_feed as feeding
-from .soak_feed import FILE, STREAMS, TICK, Feeder
-from .soak_watch import Watch, judged
+from tests.spark import soak_feed as feeding
+from tests.spark.soak_feed import FILE, STREAMS, TICK, Feeder
+from tests.spark.soak_watch import Watch, judged
 
 WINDOW = 2_000
 """Ticks: 200,000 rows of a stream, seconds at any rate worth a run."""

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import StateError
-
-from .test_sessions import A, B, Kept, drawn, told
+from tests.spark.test_sessions import A, B, Kept, drawn, told
 
 RANKED = (
     "SELECT a.x, a.s, b.d FROM a [RANGE 20], b [RANGE 10] WHERE a.x = b.x"

@@ -17,9 +17,8 @@ import pytest
 
 from penstock.spark import partition as cells
 from penstock.spark.partition import Cell
-
-from .test_cell import NUMBER, Driver, straight
-from .test_sessions import drawn, told
+from tests.spark.test_partition import NUMBER, Driver, straight
+from tests.spark.test_sessions import drawn, told
 
 CUTS = (0, 12, 25, 38, 50, 60, 60)
 OPERATIONS = ("fsync", "link", "rename", "replace", "unlink", "rmdir", "mkdir")

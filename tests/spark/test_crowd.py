@@ -39,8 +39,7 @@ from tests.oracle.replay import Change
 from tests.oracle.schema import Row, Schema, Table
 from tests.oracle.streams import Advance, Arrival, Update
 from tests.oracle.trace import dicts, read_changes, rows_of
-
-from .flows import in_order
+from tests.spark.flows import in_order
 
 RUNNING, ENDING = 2, 2
 """Rounds of a flow that runs, and after the restart rounds that end by themselves."""

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-
-from .test_sessions import Kept, drawn, told
+from tests.spark.test_sessions import Kept, drawn, told
 
 DECLARED = "CREATE STREAM a (ts BIGINT, x INT, y INT, s STRING) WATERMARK ts DELAY OF INTERVAL 5"
 QUERY = "SELECT x, SUM(y) AS t, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x"

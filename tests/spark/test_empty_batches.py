@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-
-from .test_sessions import Kept
+from tests.spark.test_sessions import Kept
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.spark.rejected_files import held_rows
-
-from .test_sessions import A, Kept
-from .test_stopped import run
+from tests.spark.test_sessions import A, Kept
+from tests.spark.test_stopped_queries import run
 
 GOOD = "SELECT x, COUNT(*) AS n FROM a [RANGE 10] GROUP BY x"
 GROWS = {

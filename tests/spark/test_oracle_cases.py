@@ -28,8 +28,7 @@ from tests.oracle.model import BEGINNING
 from tests.oracle.replay import Change
 from tests.oracle.scalar import moment
 from tests.oracle.trace import Cut, Heard, Trace, column, dicts, record
-
-from .flows import Flow, Played, draw
+from tests.spark.flows import Flow, Played, draw
 
 FLOWS = max(int(os.environ.get("PENSTOCK_CASES", "600")) // 100, 1)
 USUAL = parquet_reader.MOST_CELLS

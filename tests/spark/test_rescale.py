@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.spark import partition as cells
 from penstock.spark.driver import Flow
-
-from .test_sessions import QUERIES, A, B, Kept, drawn, told
+from tests.spark.test_sessions import QUERIES, A, B, Kept, drawn, told
 
 BOUNDED = [name for name in QUERIES if name != "last"]
 TABLE = "CREATE TABLE t (x INT, w INT)"

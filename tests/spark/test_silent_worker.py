@@ -19,9 +19,8 @@ from penstock.errors import StateError
 from penstock.spark import worker_link, worker_process
 from penstock.spark.checkpoint import Store
 from penstock.spark.worker_link import Run, heartbeat, receive, send, wire_of, worker_timeout
-
-from .test_cell import NUMBER, Driver
-from .test_sessions import drawn
+from tests.spark.test_partition import NUMBER, Driver
+from tests.spark.test_sessions import drawn
 
 Deliver = Callable[[int], dict[str, Any]]
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import penstock
-
-from .test_sessions import A, B, Kept, drawn, told
+from tests.spark.test_sessions import A, B, Kept, drawn, told
 
 TABLE = "CREATE RETROACTIVE TABLE t (x BIGINT, w INT);"
 COUNTS = "(SELECT x, COUNT(*) AS n FROM a [RANGE 20] GROUP BY x) AS g"

@@ -16,9 +16,8 @@ from penstock.spark import handle
 from penstock.spark.checkpoint import Store
 from penstock.spark.fencing import KEPT, claim, must_hold
 from penstock.spark.partition import Cell
-
-from .test_cell import NUMBER, Driver
-from .test_sessions import Kept, drawn
+from tests.spark.test_partition import NUMBER, Driver
+from tests.spark.test_sessions import Kept, drawn
 
 
 def test_the_last_claim_holds(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ from penstock.errors import StateError
 from penstock.spark import worker_process
 from penstock.spark.private_folder import local_base
 from penstock.spark.worker_link import Run, greet_worker, peer, wire_of
-
-from .test_cell import NUMBER, Driver
-from .test_sessions import drawn
+from tests.spark.test_partition import NUMBER, Driver
+from tests.spark.test_sessions import drawn
 
 OTHER = 65534
 """The user that squats."""

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from math import inf, nextafter
 
-from tests.priority.drawn import make
-from tests.priority.problems import worth
+from tests.overload.drawn import make
+from tests.overload.problems import worth
 
 from penstock.overload.policy.promotion.exact import exact
 from penstock.overload.policy.promotion.model import BACK_BURNER, Problem, Promotion, latency

@@ -7,8 +7,8 @@ from math import inf
 
 import pytest
 from lab.tests.searches.campaign import tried
-from tests.priority.drawn import make
-from tests.priority.problems import loaded, worth
+from tests.overload.drawn import make
+from tests.overload.problems import loaded, worth
 
 from penstock.overload.policy.promotion.exact import exact
 from penstock.overload.policy.promotion.model import Determinant, Problem, Route, Stage, promotion

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Self
 
-from ..campaign import general, limit, place
-from ..check import Tally
-from . import draw
-from .check import Mismatch, check_case
-from .course import LARGE, Case
-from .report import script
-from .shrink import smallest
+from tests.oracle.campaign import general, limit, place
+from tests.oracle.check import Tally
+from tests.oracle.large import draw
+from tests.oracle.large.check import Mismatch, check_case
+from tests.oracle.large.course import LARGE, Case
+from tests.oracle.large.report import script
+from tests.oracle.large.shrink import smallest
 
 PATIENCE = 120.0
 """Seconds of the processor after which a case counts as hanging; most take less than two."""

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..algebra import Relation, ToStream, is_grouped, key_positions, patterns, sql, streams, tables
-from ..check import Tally
-from ..duck import Scope, _connect, render
-from ..scalar import DUCK_TYPES
-from .course import BEGINNING, END, Array, Case
-from .play import Heard, Trace, record
+from tests.oracle.algebra import Relation, ToStream, is_grouped, key_positions, patterns, sql, streams, tables
+from tests.oracle.check import Tally
+from tests.oracle.duck import Scope, _connect, render
+from tests.oracle.large.course import BEGINNING, END, Array, Case
+from tests.oracle.large.play import Heard, Trace, record
+from tests.oracle.scalar import DUCK_TYPES
 
 FEWEST_INSTANTS, MOST_INSTANTS, MOST_ROWS = 4, 1500, 2_000_000
 """Instants at which the changes of one query are added up, and rows of a stream times instants."""
@@ -39,7 +39,7 @@ class Mismatch(AssertionError):
         super().__init__(what)
 
     def __str__(self) -> str:
-        from .report import script
+        from tests.oracle.large.report import script
 
         where = "" if self.tau is None else f" at {self.tau}"
         text = f"large seed {self.case.seed}, query {self.query}: {self.what}{where}\n{self.detail}"
@@ -312,6 +312,8 @@ class Judge:
         counts = np.asarray(left.column("__left"))
         # By runs first: the last digits of one column must not decide which rows are compared in the others.
         for name in doubles:
+            left = left.append_column(f"{name} null", left.column(name).is_null())  # to_numpy makes it NaN
+            equal.append(f"{name} null")
             left = left.append_column(f"{name} run", pa.array(runs(left.column(name).to_numpy())))
         order = [*equal, *(f"{name} run" for name in doubles), *doubles]
         sides = []

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..algebra import Query, Select, SetOp, blocks, sql
-from ..algebra import streams as streams_of
-from ..features import constructs, depth
-from ..scalar import Call
-from .data import Stream, Table
+from tests.oracle.algebra import Query, Select, SetOp, blocks, sql
+from tests.oracle.algebra import streams as streams_of
+from tests.oracle.features import constructs, depth
+from tests.oracle.large.data import Stream, Table
+from tests.oracle.scalar import Call
 
 BEGINNING = -(2**62)
 END = 2**62

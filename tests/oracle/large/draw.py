@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..algebra import Query, Relation, Select, StreamSource, ToStream, Window
-from ..algebra import streams as streams_of
-from ..scalar import Call, Col, Lit
-from .course import AMPLE, Advance, Array, Case, Drop, Event, Look, Push, Register, Update
-from .data import Series, Stream, Table
-from .queries import Maker
+from tests.oracle.algebra import Query, Relation, Select, StreamSource, ToStream, Window
+from tests.oracle.algebra import streams as streams_of
+from tests.oracle.large.course import AMPLE, Advance, Array, Case, Drop, Event, Look, Push, Register, Update
+from tests.oracle.large.data import Series, Stream, Table
+from tests.oracle.large.queries import Maker
+from tests.oracle.scalar import Call, Col, Lit
 
 KEYS = (
     "INT",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..algebra import ToStream, patterns, sql
-from ..check import in_cells
-from .course import BEGINNING, Advance, Case, Drop, Look, Push, Register, Update, World
-from .data import Rows
+from tests.oracle.algebra import ToStream, patterns, sql
+from tests.oracle.check import in_cells
+from tests.oracle.large.course import BEGINNING, Advance, Case, Drop, Look, Push, Register, Update, World
+from tests.oracle.large.data import Rows
 
 
 @dataclass

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from .. import features
-from ..algebra import (
+from tests.oracle import features
+from tests.oracle.algebra import (
     Anti,
     Query,
     Relation,
@@ -24,9 +24,9 @@ from ..algebra import (
     Window,
     with_windows,
 )
-from ..queries import Maker as SmallMaker
-from ..scalar import Agg, Call, Col, Expr, Lit, Micros
-from ..schema import Schema
+from tests.oracle.queries import Maker as SmallMaker
+from tests.oracle.scalar import Agg, Call, Col, Expr, Lit, Micros
+from tests.oracle.schema import Schema
 
 Roles = tuple[str, ...]
 COUNT = Agg("COUNT", None, False, "BIGINT")

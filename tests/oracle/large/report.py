@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..algebra import ToStream, sql
-from ..duck import Scope, render
-from .course import BEGINNING, Advance, Case, Drop, Look, Push, Register, Update, World
-from .data import PRELUDE, Rows
+from tests.oracle.algebra import ToStream, sql
+from tests.oracle.duck import Scope, render
+from tests.oracle.large.course import BEGINNING, Advance, Case, Drop, Look, Push, Register, Update, World
+from tests.oracle.large.data import PRELUDE, Rows
 
 _HEAD = """\
 import duckdb, numpy as np, pyarrow as pa, pyarrow.compute as pc, penstock

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..algebra import Query
-from ..algebra import streams as streams_of
-from ..algebra import tables as tables_of
-from ..shrink import least, simplified
-from .course import Advance, Case, Drop, Event, Look, Push, Register, Update
-from .data import Rows
+from tests.oracle.algebra import Query
+from tests.oracle.algebra import streams as streams_of
+from tests.oracle.algebra import tables as tables_of
+from tests.oracle.large.course import Advance, Case, Drop, Event, Look, Push, Register, Update
+from tests.oracle.large.data import Rows
+from tests.oracle.shrink import least, simplified
 
 
 def smallest(case: Case, fails: Callable[[Case], bool], seconds: float = 60.0) -> Case:
