@@ -68,7 +68,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_no_home_leaves_no_directory_of_that_name(tmp_path: Path) -> None:
     """A user without an entry has no home: Numba would take ~ for a directory where the process runs."""
     ask = (
-        "import os; os.path.expanduser = lambda p: p\nfrom penstock.kernels import jit\n"
+        "import os; os.path.expanduser = lambda p: p\nfrom penstock.kernels import compile as jit\n"
         "from numba.core.caching import UserWideCacheLocator\n"
         "print(UserWideCacheLocator in jit._Places._locator_classes)"
     )
