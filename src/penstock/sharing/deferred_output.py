@@ -27,7 +27,7 @@ HOT = 8
 """Chunks after somebody took rows for which who wants which is kept, instead of found out again when asked."""
 
 
-Again = Callable[[Batch], Sorted]
+Again = Callable[[], Callable[[Batch], Sorted]]
 Likeness = tuple[object, ...]
 Part = tuple[pa.RecordBatch, Batch, int]
 """Rows as they leave, and where they begin in a batch."""
@@ -60,7 +60,7 @@ class Chunk:
         self.now = now
         self.waiting = waiting
         """For so many."""
-        self._again = again
+        self._again = again() if again is not None and found.lineage is None else None
         self._found = None if found.lineage is None else found
         self._split: Split | None = None
         self.made: dict[Owed, Part] = {}

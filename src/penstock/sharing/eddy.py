@@ -14,8 +14,9 @@ functions come after all others, as they do in a query by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class Member:
 
     bit: int
     predicate: Expression | None
+    number: int
+    """Of the queries that ever registered: bits are reused, numbers are not."""
     subjects: tuple[Subject, ...] = ()
     planes: int = 0
     lent: bool = False
@@ -93,6 +96,8 @@ class Eddy:
         self._may_ask_all = routing == USUAL
         self.operators: dict[Subject, Operator] = {}
         self.members: dict[int, Member] = {}
+        self._registered = 0
+        """Queries so far."""
         self.words = 1
         self._free: list[int] = []
         self._spare = [0]
@@ -118,7 +123,8 @@ class Eddy:
         lent = bit is not None
         if bit is None:
             bit = self._free.pop() if self._free else self._new_bit()
-        member = self.members[bit] = Member(bit, predicate, lent=lent)
+        self._registered += 1
+        member = self.members[bit] = Member(bit, predicate, self._registered, lent=lent)
         asked = () if predicate is None else clauses(predicate)
         try:
             self._ask(member, asked)
@@ -245,11 +251,21 @@ class Eddy:
             return []
         return [Said(f.ids(batch.columns, len(batch)), f.table, self.start) for f in filters]
 
-    def again(self, batch: Batch) -> Sorted:
-        """The same for rows that were sorted (and counted) before, for the queries there are now."""
-        before = (self.counts.copy(), self.rows, self.visits)
-        made, _ = self.sort(batch, keep=True)
-        self.counts, self.rows, self.visits = before
+    def again(self) -> Callable[[Batch], Sorted]:
+        """Sorts rows of this step (which are counted) later, for the queries that are registered now."""
+        return partial(self._again, self._registered)
+
+    def _again(self, registered: int, batch: Batch) -> Sorted:
+        """Later queries see none of the rows: their functions may fail on them."""
+        before = (self.counts.copy(), self.rows, self.visits, self.start.copy())
+        for member in self.members.values():
+            if member.number > registered:
+                word, mark = bit_of(member.bit)
+                self.start[word] &= ~mark
+        try:
+            made, _ = self.sort(batch, keep=True)
+        finally:
+            self.counts, self.rows, self.visits, self.start = before
         return made
 
     def _only(self, batch: Batch, keep: bool) -> Sorted:
