@@ -182,7 +182,7 @@ def test_columns_change_after_a_step_that_was_cut_short(
         parts.push(there, cut(rows, part))
         if part == 1:
             with monkeypatch.context() as patched:
-                patched.setattr(flows.asking, "raise_errors", _lost)
+                patched.setattr(flows.step_task, "raise_errors", _lost)
                 with pytest.raises(penstock.StateError, match="the driver is gone"):
                     run(there)
             there.flow.close()
