@@ -2,17 +2,17 @@
 
 The life of a standing query:
 
-1.  `session.query(text)` — surfaces/session.py
-2.  text → statement: a dialect of Spark's SQL with windows — language/dialect.py
-3.  names and types resolved, errors with their place → a plan of frozen nodes — language/bind.py, plan/nodes.py
-4.  every edge gets its update pattern: in what order will its rows end? — plan/pattern.py
-5.  rules turn the plan into an equal one; the last only rejects — rules/
-6.  nodes become operators, chosen by pattern; columns nobody reads are dropped — runtime/build.py
-7.  rows come in, are checked and wait for the watermark; late ones are set aside — runtime/border.py, source.py
-8.  the clock rises: rows are applied in event-time order, slice by slice — runtime/embedded.py
+1.  `session.query(text)` — api/session.py
+2.  text → statement: a dialect of Spark's SQL with windows — sql/parser/dialect.py
+3.  names and types resolved, errors with their place → a plan of frozen nodes — sql/binder/, plan/nodes.py
+4.  every edge gets its update pattern: in what order will its rows end? — plan/update_pattern.py
+5.  rules turn the plan into an equal one; the last only rejects — optimizer/
+6.  nodes become operators, chosen by pattern; columns that are not read are dropped — planner/physical.py
+7.  rows come in, are checked and wait for the watermark; late ones are set aside — ingest/convert.py, ingest/source.py
+8.  the clock rises: rows are applied in event-time order, slice by slice — engine/engine.py
 9.  operators exchange batches of changes; state is flat arrays in an arena — operators/, state/
 10. the loops over rows are Numba kernels — kernels/
-11. changes are netted per instant, kept as a view and handed out as Arrow — runtime/answer.py
+11. changes are netted per instant, kept as a view and handed out as Arrow — engine/output.py
 12. `query.changes()`, `query.snapshot()`, `query.drop()`
 """
 

@@ -1,4 +1,4 @@
-"""The command line. Commands live in `commands/`, one file each, imported when they are called; other packages add theirs as
+"""The command line. Each command is a module beside this one, imported when they are called; other packages add theirs as
 plug-ins (`plugins.py`).
 
 Exit status: 0 done, 1 the input is wrong (also a file that is not there) or a claim does not hold, 2 bad usage.

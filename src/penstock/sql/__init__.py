@@ -1,9 +1,9 @@
 """SQL in, typed plans out: a dialect on top of Spark's, and a binder that leaves nothing unsaid.
 
-The life of a statement: `dialect.parse` cuts a script at its semicolons and reads each statement
-(`scripts` over `queries` over `atoms`) into the shapes of `syntax`; `bind` resolves names (`scope`),
-types expressions (`scalars`), builds FROM (`inputs`) and the layers above it (`select`), and answers
-with one of `statements`. Every error says where.
+The life of a statement: `parser.dialect` splits a script at its semicolons and parses each statement
+(`statements` over `queries` over `expressions`) into the nodes of `ast`; `binder.statements` resolves names (`scope`),
+types expressions (`expressions`), builds FROM (`from_`) and the layers above it (`select`), and returns
+one of the statements of `bound`. Every error says where.
 """
 
 from penstock.sql.binder.bound import (
