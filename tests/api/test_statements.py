@@ -211,10 +211,12 @@ def test_a_wrong_statement_leaves_nothing_of_its_script() -> None:
             " CREATE QUERY two AS SELECT x FROM fresh [NOW]; DROP STREAM fresh"
         ),
         "CREATE TABLE extra (x INT); DROP TABLE extra; DROP STREAM a",
+        "CREATE TABLE extra (x INT); SELECT x FROM spare [NOW]; DROP STREAM spare",
     ],
 )
 def test_a_script_whose_drop_is_refused_leaves_nothing(script: str) -> None:
     s = connected()
+    s.execute("CREATE STREAM spare (ts BIGINT, x INT) WATERMARK ts DELAY OF INTERVAL 0")
     before = sorted(s.queries), sorted(s.catalog.streams), sorted(s.catalog.tables)
     with pytest.raises(penstock.StateError, match="is read by"):
         s.execute(script)

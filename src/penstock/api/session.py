@@ -125,6 +125,7 @@ class Session:
         """Bind and plan a whole script against what each statement would find, changing nothing."""
         known = Catalog(dict(self.catalog.streams), dict(self.catalog.tables), dict(self.catalog.functions))
         reads = {name: self._reads(name) for name in self._queries}
+        unnamed: list[tuple[str, Collection[str]]] = []
         time_type = self.engine.time_type
         for parsed in script:
             statement = bind(parsed, known)
@@ -143,12 +144,14 @@ class Session:
                         reads[name.lower()] = (name, relations_in(query.root))
                     case Select(query) | Explain(query):
                         top(optimize(query.root))
+                        if isinstance(statement, Select):
+                            unnamed.append(("a SELECT of the script", relations_in(query.root)))
                     case DropQuery(name) | AlterQuery(name=name):
                         _known_name(name, reads)
                         if isinstance(statement, DropQuery):
                             del reads[name.lower()]
                     case DropStream(name) | DropTable(name):
-                        _check_unread(name, reads.values())
+                        _check_unread(name, [*reads.values(), *unnamed])
                         known.streams.pop(name.lower(), None)
                         known.tables.pop(name.lower(), None)
             except PenstockError as error:
