@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,16 +180,20 @@ def test_one_missing_row_is_noticed(spoil: Callable[[Heard], None]) -> None:
     assert noticed >= 5
 
 
-def shown_instead(due: list[tuple[float, float]], shown: list[tuple[float, float]]) -> tuple[Case, Trace]:
+def shown_instead(
+    due: list[tuple[float, float]], shown: Sequence[tuple[float | None, float]]
+) -> tuple[Case, Trace]:
     """A query over the rows that are due, and a trace in which others are shown instead."""
     columns = zip("gd", zip(*due, strict=True), strict=True)
-    series = [Series(name, "DOUBLE", f"np.array({values}) * 4") for name, values in columns]
+    series = [
+        Series(name, "DOUBLE", f"np.array({values}) * 4".replace("nan", "np.nan")) for name, values in columns
+    ]
     stream = LargeStream("a", len(due), (Series("ts", "TIME", "i"), *series))
     items = Col("t1", "g", "DOUBLE"), Col("t1", "d", "DOUBLE")
     query = Select(items, (StreamSource("a", "t1", Window("range", 100)),))
     case = Case(0, (stream,), (query,), (Register(0), Push("a", 0, len(due)), Advance(9), Look(0)))
     trace = record(case)
-    assert sorted(as_rows(trace.queries[0].snapshots[9])) == sorted(due)
+    assert sorted(map(repr, as_rows(trace.queries[0].snapshots[9]))) == sorted(map(repr, due))
     trace.queries[0].snapshots[9] = pa.table(dict(zip(("c0", "c1"), zip(*shown, strict=True), strict=True)))
     return case, trace
 
@@ -202,6 +206,13 @@ def test_rounding_of_one_column_does_not_mix_up_rows() -> None:
 @pytest.mark.parametrize("wrong", [0.75 + 1e-8, float("inf"), float("nan")])
 def test_more_than_rounding_is_noticed(wrong: float) -> None:
     case, trace = shown_instead([(0.75, -1.0), (0.75, 1.0)], [(wrong, -1.0), (0.75 + 2**-52, 1.0)])
+    with pytest.raises(Mismatch, match="snapshot"):
+        judge(case, trace)
+
+
+def test_null_instead_of_nan_is_noticed() -> None:
+    nan = float("nan")
+    case, trace = shown_instead([(nan, -1.0), (0.75, 1.0)], [(None, -1.0), (0.75 + 2**-52, 1.0)])
     with pytest.raises(Mismatch, match="snapshot"):
         judge(case, trace)
 
